@@ -1,0 +1,169 @@
+// JSON values with checked access: the only door to JSON in the host and in plugins.
+//
+// A nested object is written the way its YAML reads; braces make an object, json::list() makes an array:
+//
+//     json::Value service = {
+//         {"apiVersion", "v1"},
+//         {"kind", "Service"},
+//         {"metadata", {{"name", "main-client"}, {"labels", labels}}},
+//         {"spec", {
+//             {"ports", json::list({
+//                 {{"name", "client"}, {"port", 2379}},
+//                 {{"name", "metrics"}, {"port", 9095}},
+//             })},
+//         }},
+//     };
+//
+// Reading goes through View, which never crashes and whose errors carry the field path:
+//
+//     CAPSTAN_TRY(auto replicas, json::View(etcd)["spec"]["replicas"].as_int());   // "/spec/replicas: missing"
+//     auto name = json::View(etcd)["metadata"]["name"].string_or("");
+//
+// Input is hostile: parse() is iterative, limits depth, refuses duplicate keys, invalid UTF-8, NaN and trailing text.
+// Thread: values, as std::vector. Member order is kept as written; equality ignores it.
+#pragma once
+
+#include "capstan/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace capstan::json {
+
+inline constexpr std::size_t kDepthMax = 128;               // nesting of arrays and objects; default for parse()
+inline constexpr std::size_t kBytesMax = 16u * 1024 * 1024; // default for parse(); an API object is at most ~3 MiB
+
+class Value;
+struct Member;
+using Array = std::vector<Value>;
+using Object = std::vector<Member>;
+
+enum class Kind : std::uint8_t { null, boolean, integer, real, string, array, object };
+std::string_view to_string(Kind kind) noexcept;
+
+class Value {
+public:
+    Value() noexcept = default;  // null
+    Value(std::nullptr_t) noexcept {}
+    Value(bool value) noexcept : data_(value) {}
+    template <class I>
+        requires(std::is_integral_v<I> && !std::is_same_v<I, bool> && !std::is_same_v<I, char>)
+    Value(I value) noexcept : data_(static_cast<std::int64_t>(value)) {}  // requires: fits int64
+    Value(double value) noexcept : data_(value) {}
+    Value(const char* value) : data_(std::string(value)) {}
+    Value(std::string_view value) : data_(std::string(value)) {}
+    Value(std::string value) noexcept : data_(std::move(value)) {}
+    Value(Array value) noexcept : data_(std::move(value)) {}
+    Value(Object value) noexcept;
+    Value(std::initializer_list<Member> members);  // an object, always; an empty {} is null: use json::object()
+
+    Kind kind() const noexcept;
+    bool is_null() const noexcept { return kind() == Kind::null; }
+    bool is_object() const noexcept { return kind() == Kind::object; }
+    bool is_array() const noexcept { return kind() == Kind::array; }
+    bool is_string() const noexcept { return kind() == Kind::string; }
+
+    // nullptr when the value is of another kind. Integers outside int64 are parsed as real.
+    const bool* if_bool() const noexcept { return std::get_if<bool>(&data_); }
+    const std::int64_t* if_int() const noexcept { return std::get_if<std::int64_t>(&data_); }
+    const double* if_real() const noexcept { return std::get_if<double>(&data_); }
+    const std::string* if_string() const noexcept { return std::get_if<std::string>(&data_); }
+    const Array* if_array() const noexcept { return std::get_if<Array>(&data_); }
+    const Object* if_object() const noexcept { return std::get_if<Object>(&data_); }
+    std::string* if_string() noexcept { return std::get_if<std::string>(&data_); }
+    Array* if_array() noexcept { return std::get_if<Array>(&data_); }
+    Object* if_object() noexcept { return std::get_if<Object>(&data_); }
+
+    // Member of an object; nullptr when absent or when this is no object.
+    const Value* find(std::string_view key) const noexcept;
+    Value* find(std::string_view key) noexcept;
+    // RFC 6901; nullptr when a step is absent or the pointer is malformed. "" is the value itself.
+    const Value* pointer(std::string_view rfc6901) const noexcept;
+    Value* pointer(std::string_view rfc6901) noexcept;
+
+    // Builders. set and operator[] turn null into an object, push_back null into an array; any other kind is a
+    // broken invariant (CAPSTAN_CHECK).
+    Value& operator[](std::string_view key);  // inserts null when absent
+    Value& set(std::string_view key, Value value);
+    void push_back(Value value);
+    bool erase(std::string_view key);  // false: was absent, or this is no object
+
+    friend bool operator==(const Value& a, const Value& b) noexcept;  // objects: order of members does not matter
+
+private:
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> data_;
+};
+
+struct Member {
+    Member(std::string_view member_key, Value member_value) : key(member_key), value(std::move(member_value)) {}
+    std::string key;
+    Value value;
+};
+
+inline Value object() { return Value(Object{}); }
+inline Value list() { return Value(Array{}); }
+inline Value list(std::initializer_list<Value> items) { return Value(Array(items)); }
+
+// Borrowed, checked reading. Lives no longer than the Value it was made from. Missing members and wrong kinds
+// travel along and surface, with the whole path, in the final as_…() call.
+class View {
+public:
+    explicit View(const Value& root) noexcept : value_(&root) {}
+
+    View operator[](std::string_view key) const;
+    View operator[](std::size_t index) const;
+    template <std::size_t N>
+    View operator[](const char (&key)[N]) const { return (*this)[std::string_view(key, N - 1)]; }
+
+    bool present() const noexcept { return value_ != nullptr && !value_->is_null(); }  // null counts as absent
+    const Value* value() const noexcept { return value_; }                              // nullptr: absent
+    const std::string& path() const noexcept { return path_; }                          // RFC 6901, "" for the root
+
+    // Errors: invalid, "<path>: missing" or "<path>: expected integer, found string".
+    Result<bool> as_bool() const;
+    Result<std::int64_t> as_int() const;
+    Result<double> as_real() const;  // integers too
+    Result<std::string_view> as_string() const;
+    Result<const Array*> as_array() const;
+    Result<const Object*> as_object() const;
+
+    // The fallback covers absence and wrong kinds alike: for reading objects that a schema has checked.
+    bool bool_or(bool fallback) const noexcept;
+    std::int64_t int_or(std::int64_t fallback) const noexcept;
+    std::string_view string_or(std::string_view fallback) const noexcept;
+    // Empty when absent or of another kind. Borrowed from the root (or static).
+    const Array& array() const noexcept;
+    const Object& object() const noexcept;
+
+    Error error(std::string_view what) const;  // invalid, "<path>: <what>"
+
+private:
+    View(const Value* value, std::string path) noexcept : value_(value), path_(std::move(path)) {}
+    const Value* value_;
+    std::string path_;
+};
+
+struct ParseOptions {
+    std::size_t depth_max{kDepthMax};
+    std::size_t bytes_max{kBytesMax};
+};
+
+// Errors: invalid ("offset 17: duplicate key \"a\""), too_large (bytes or depth).
+Result<Value> parse(std::string_view text, const ParseOptions& options = {});
+
+std::string dump(const Value& value);         // compact, members in their order
+std::string dump_sorted(const Value& value);  // compact, members sorted by key: equal values give equal bytes
+std::string dump_pretty(const Value& value);  // two spaces
+
+// One RFC 6901 reference token, escaped (~0, ~1).
+std::string escape_pointer_token(std::string_view token);
+
+}  // namespace capstan::json

@@ -1,0 +1,496 @@
+#include "capstan/json.hpp"
+
+#include <rapidjson/error/en.h>
+#include <rapidjson/memorystream.h>
+#include <rapidjson/prettywriter.h>
+#include <rapidjson/reader.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <unordered_set>
+
+namespace capstan::json {
+namespace {
+
+// Objects up to this size are searched for duplicates by comparing; larger ones by hashing.
+constexpr std::size_t kLinearMembersMax = 16;
+
+const Value kNull{};
+const Array kEmptyArray{};
+const Object kEmptyObject{};
+
+// Builds Values from RapidJSON's events. RapidJSON's iterative parser does not recurse, so the depth limit here is
+// what bounds the destructor's recursion.
+class Builder {
+public:
+    explicit Builder(std::size_t depth_max) : depth_max_(depth_max) {}
+
+    bool Null() { return put(Value()); }
+    bool Bool(bool value) { return put(Value(value)); }
+    bool Int(int value) { return put(Value(value)); }
+    bool Uint(unsigned value) { return put(Value(value)); }
+    bool Int64(std::int64_t value) { return put(Value(value)); }
+    bool Uint64(std::uint64_t value) {
+        if (value <= static_cast<std::uint64_t>(INT64_MAX)) {
+            return put(Value(static_cast<std::int64_t>(value)));
+        }
+        return put(Value(static_cast<double>(value)));
+    }
+    bool Double(double value) { return put(Value(value)); }
+    bool RawNumber(const char*, rapidjson::SizeType, bool) { return false; }
+    bool String(const char* text, rapidjson::SizeType length, bool) { return put(Value(std::string(text, length))); }
+    bool StartObject() { return open(json::object()); }
+    bool StartArray() { return open(json::list()); }
+    bool EndArray(rapidjson::SizeType) { return close(); }
+    bool EndObject(rapidjson::SizeType) {
+        const Object& members = *stack_.back().value.if_object();
+        if (members.size() > kLinearMembersMax && has_duplicate(members)) {
+            return false;
+        }
+        return close();
+    }
+    bool Key(const char* text, rapidjson::SizeType length, bool) {
+        const std::string_view key(text, length);
+        Frame& frame = stack_.back();
+        const Object& members = *frame.value.if_object();
+        if (members.size() < kLinearMembersMax) {
+            for (const Member& member : members) {
+                if (member.key == key) {
+                    error_ = "duplicate key \"" + std::string(key.substr(0, 64)) + "\"";
+                    return false;
+                }
+            }
+        }
+        frame.key = key;
+        return true;
+    }
+
+    Value take() { return std::move(root_); }
+    const std::string& error() const { return error_; }
+    bool too_deep() const { return too_deep_; }
+
+private:
+    struct Frame {
+        Value value;
+        std::string key;
+    };
+
+    bool open(Value value) {
+        if (stack_.size() >= depth_max_) {
+            too_deep_ = true;
+            return false;
+        }
+        stack_.push_back(Frame{std::move(value), {}});
+        return true;
+    }
+    bool close() {
+        Value value = std::move(stack_.back().value);
+        stack_.pop_back();
+        return put(std::move(value));
+    }
+    bool put(Value value) {
+        if (stack_.empty()) {
+            root_ = std::move(value);
+        } else if (Array* items = stack_.back().value.if_array()) {
+            items->push_back(std::move(value));
+        } else {
+            stack_.back().value.if_object()->emplace_back(stack_.back().key, std::move(value));
+        }
+        return true;
+    }
+    bool has_duplicate(const Object& members) {
+        std::unordered_set<std::string_view> seen;
+        seen.reserve(members.size());
+        for (const Member& member : members) {
+            if (!seen.insert(member.key).second) {
+                error_ = "duplicate key \"" + member.key.substr(0, 64) + "\"";
+                return true;
+            }
+        }
+        return false;
+    }
+
+    std::size_t depth_max_;
+    std::vector<Frame> stack_;
+    Value root_;
+    std::string error_;
+    bool too_deep_{false};
+};
+
+template <class Writer>
+void write(Writer& writer, const Value& value, bool sorted);
+
+template <class Writer>
+void write_object(Writer& writer, const Object& members, bool sorted) {
+    writer.StartObject();
+    if (!sorted) {
+        for (const Member& member : members) {
+            writer.Key(member.key.data(), static_cast<rapidjson::SizeType>(member.key.size()));
+            write(writer, member.value, sorted);
+        }
+    } else {
+        std::vector<const Member*> order;
+        order.reserve(members.size());
+        for (const Member& member : members) {
+            order.push_back(&member);
+        }
+        std::sort(order.begin(), order.end(), [](const Member* a, const Member* b) { return a->key < b->key; });
+        for (const Member* member : order) {
+            writer.Key(member->key.data(), static_cast<rapidjson::SizeType>(member->key.size()));
+            write(writer, member->value, sorted);
+        }
+    }
+    writer.EndObject();
+}
+
+template <class Writer>
+void write(Writer& writer, const Value& value, bool sorted) {
+    switch (value.kind()) {
+        case Kind::null: writer.Null(); return;
+        case Kind::boolean: writer.Bool(*value.if_bool()); return;
+        case Kind::integer: writer.Int64(*value.if_int()); return;
+        case Kind::real:
+            if (std::isfinite(*value.if_real())) {
+                writer.Double(*value.if_real());
+            } else {
+                writer.Null();  // JSON has no NaN; parse() never makes one
+            }
+            return;
+        case Kind::string: {
+            const std::string& text = *value.if_string();
+            writer.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
+            return;
+        }
+        case Kind::array:
+            writer.StartArray();
+            for (const Value& item : *value.if_array()) {
+                write(writer, item, sorted);
+            }
+            writer.EndArray();
+            return;
+        case Kind::object: write_object(writer, *value.if_object(), sorted); return;
+    }
+}
+
+std::string compact(const Value& value, bool sorted) {
+    rapidjson::StringBuffer buffer;
+    rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+    write(writer, value, sorted);
+    return std::string(buffer.GetString(), buffer.GetSize());
+}
+
+bool equal_objects(const Object& a, const Object& b) noexcept {
+    if (a.size() != b.size()) {
+        return false;
+    }
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        const Value* other = nullptr;
+        if (b[i].key == a[i].key) {  // the common case: same order
+            other = &b[i].value;
+        } else {
+            const auto found = std::find_if(b.begin(), b.end(), [&](const Member& m) { return m.key == a[i].key; });
+            if (found == b.end()) {
+                return false;
+            }
+            other = &found->value;
+        }
+        if (!(a[i].value == *other)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Writes one unescaped reference token to `token`; false when an escape is malformed.
+bool unescape_token(std::string_view raw, std::string& token) {
+    token.clear();
+    for (std::size_t i = 0; i < raw.size(); ++i) {
+        if (raw[i] != '~') {
+            token += raw[i];
+            continue;
+        }
+        if (i + 1 >= raw.size() || (raw[i + 1] != '0' && raw[i + 1] != '1')) {
+            return false;
+        }
+        token += raw[++i] == '0' ? '~' : '/';
+    }
+    return true;
+}
+
+std::optional<std::size_t> parse_index(std::string_view token) {
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), index);
+    const bool leading_zero = token.size() > 1 && token[0] == '0';
+    if (error != std::errc{} || end != token.data() + token.size() || leading_zero) {
+        return std::nullopt;
+    }
+    return index;
+}
+
+}  // namespace
+
+std::string_view to_string(Kind kind) noexcept {
+    switch (kind) {
+        case Kind::null: return "null";
+        case Kind::boolean: return "boolean";
+        case Kind::integer: return "integer";
+        case Kind::real: return "number";
+        case Kind::string: return "string";
+        case Kind::array: return "array";
+        case Kind::object: return "object";
+    }
+    return "null";
+}
+
+Value::Value(Object value) noexcept : data_(std::move(value)) {}
+Value::Value(std::initializer_list<Member> members) : data_(Object(members)) {}
+
+Kind Value::kind() const noexcept { return static_cast<Kind>(data_.index()); }
+
+const Value* Value::find(std::string_view key) const noexcept {
+    if (const Object* members = if_object()) {
+        for (const Member& member : *members) {
+            if (member.key == key) {
+                return &member.value;
+            }
+        }
+    }
+    return nullptr;
+}
+
+Value* Value::find(std::string_view key) noexcept {
+    return const_cast<Value*>(static_cast<const Value*>(this)->find(key));
+}
+
+const Value* Value::pointer(std::string_view rfc6901) const noexcept {
+    const Value* at = this;
+    std::string token;
+    while (!rfc6901.empty()) {
+        if (rfc6901.front() != '/') {
+            return nullptr;
+        }
+        rfc6901.remove_prefix(1);
+        const std::size_t end = std::min(rfc6901.find('/'), rfc6901.size());
+        if (!unescape_token(rfc6901.substr(0, end), token)) {
+            return nullptr;
+        }
+        rfc6901.remove_prefix(end);
+        if (const Array* items = at->if_array()) {
+            const auto index = parse_index(token);
+            if (!index || *index >= items->size()) {
+                return nullptr;
+            }
+            at = &(*items)[*index];
+        } else if (at = at->find(token); at == nullptr) {
+            return nullptr;
+        }
+    }
+    return at;
+}
+
+Value* Value::pointer(std::string_view rfc6901) noexcept {
+    return const_cast<Value*>(static_cast<const Value*>(this)->pointer(rfc6901));
+}
+
+Value& Value::operator[](std::string_view key) {
+    if (is_null()) {
+        data_ = Object{};
+    }
+    Object* members = if_object();
+    CAPSTAN_CHECK(members != nullptr, "member \"" + std::string(key) + "\" of a " + std::string(to_string(kind())));
+    if (Value* found = find(key)) {
+        return *found;
+    }
+    return members->emplace_back(key, Value()).value;
+}
+
+Value& Value::set(std::string_view key, Value value) {
+    (*this)[key] = std::move(value);
+    return *this;
+}
+
+void Value::push_back(Value value) {
+    if (is_null()) {
+        data_ = Array{};
+    }
+    Array* items = if_array();
+    CAPSTAN_CHECK(items != nullptr, "push_back on a " + std::string(to_string(kind())));
+    items->push_back(std::move(value));
+}
+
+bool Value::erase(std::string_view key) {
+    Object* members = if_object();
+    return members != nullptr && std::erase_if(*members, [&](const Member& m) { return m.key == key; }) > 0;
+}
+
+bool operator==(const Value& a, const Value& b) noexcept {
+    if (a.data_.index() != b.data_.index()) {
+        return false;
+    }
+    if (const Object* members = a.if_object()) {
+        return equal_objects(*members, *b.if_object());
+    }
+    switch (a.kind()) {
+        case Kind::boolean: return *a.if_bool() == *b.if_bool();
+        case Kind::integer: return *a.if_int() == *b.if_int();
+        case Kind::real: return *a.if_real() == *b.if_real();
+        case Kind::string: return *a.if_string() == *b.if_string();
+        case Kind::array: return *a.if_array() == *b.if_array();
+        default: return true;
+    }
+}
+
+View View::operator[](std::string_view key) const {
+    return View(value_ == nullptr ? nullptr : value_->find(key), path_ + "/" + escape_pointer_token(key));
+}
+
+View View::operator[](std::size_t index) const {
+    const Array* items = value_ == nullptr ? nullptr : value_->if_array();
+    const bool inside = items != nullptr && index < items->size();
+    return View(inside ? &(*items)[index] : nullptr, path_ + "/" + std::to_string(index));
+}
+
+Error View::error(std::string_view what) const {
+    return Error{Code::invalid, (path_.empty() ? std::string("document") : path_) + ": " + std::string(what), {}};
+}
+
+namespace {
+
+Error wrong_kind(const View& view, Kind expected) {
+    if (!view.present()) {
+        return view.error("missing");
+    }
+    return view.error("expected " + std::string(to_string(expected)) + ", found " +
+                      std::string(to_string(view.value()->kind())));
+}
+
+}  // namespace
+
+Result<bool> View::as_bool() const {
+    const bool* found = value_ == nullptr ? nullptr : value_->if_bool();
+    if (found == nullptr) {
+        return fail(wrong_kind(*this, Kind::boolean));
+    }
+    return *found;
+}
+
+Result<std::int64_t> View::as_int() const {
+    const std::int64_t* found = value_ == nullptr ? nullptr : value_->if_int();
+    if (found == nullptr) {
+        return fail(wrong_kind(*this, Kind::integer));
+    }
+    return *found;
+}
+
+Result<double> View::as_real() const {
+    if (value_ != nullptr && value_->if_int() != nullptr) {
+        return static_cast<double>(*value_->if_int());
+    }
+    const double* found = value_ == nullptr ? nullptr : value_->if_real();
+    if (found == nullptr) {
+        return fail(wrong_kind(*this, Kind::real));
+    }
+    return *found;
+}
+
+Result<std::string_view> View::as_string() const {
+    const std::string* found = value_ == nullptr ? nullptr : value_->if_string();
+    if (found == nullptr) {
+        return fail(wrong_kind(*this, Kind::string));
+    }
+    return std::string_view(*found);
+}
+
+Result<const Array*> View::as_array() const {
+    const Array* found = value_ == nullptr ? nullptr : value_->if_array();
+    if (found == nullptr) {
+        return fail(wrong_kind(*this, Kind::array));
+    }
+    return found;
+}
+
+Result<const Object*> View::as_object() const {
+    const Object* found = value_ == nullptr ? nullptr : value_->if_object();
+    if (found == nullptr) {
+        return fail(wrong_kind(*this, Kind::object));
+    }
+    return found;
+}
+
+bool View::bool_or(bool fallback) const noexcept {
+    const bool* found = value_ == nullptr ? nullptr : value_->if_bool();
+    return found == nullptr ? fallback : *found;
+}
+
+std::int64_t View::int_or(std::int64_t fallback) const noexcept {
+    const std::int64_t* found = value_ == nullptr ? nullptr : value_->if_int();
+    return found == nullptr ? fallback : *found;
+}
+
+std::string_view View::string_or(std::string_view fallback) const noexcept {
+    const std::string* found = value_ == nullptr ? nullptr : value_->if_string();
+    return found == nullptr ? fallback : std::string_view(*found);
+}
+
+const Array& View::array() const noexcept {
+    const Array* found = value_ == nullptr ? nullptr : value_->if_array();
+    return found == nullptr ? kEmptyArray : *found;
+}
+
+const Object& View::object() const noexcept {
+    const Object* found = value_ == nullptr ? nullptr : value_->if_object();
+    return found == nullptr ? kEmptyObject : *found;
+}
+
+Result<Value> parse(std::string_view text, const ParseOptions& options) {
+    if (text.size() > options.bytes_max) {
+        return fail(Code::too_large, "JSON of " + std::to_string(text.size()) + " bytes is over the limit of " +
+                                         std::to_string(options.bytes_max));
+    }
+    constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag;
+    Builder builder(options.depth_max);
+    rapidjson::MemoryStream memory(text.data(), text.size());
+    rapidjson::EncodedInputStream<rapidjson::UTF8<>, rapidjson::MemoryStream> input(memory);
+    rapidjson::Reader reader;
+    const rapidjson::ParseResult parsed = reader.Parse<kFlags>(input, builder);
+    if (parsed) {
+        return builder.take();
+    }
+    if (builder.too_deep()) {
+        return fail(Code::too_large, "JSON is nested deeper than " + std::to_string(options.depth_max));
+    }
+    const std::string& own = builder.error();
+    return fail(Code::invalid, "offset " + std::to_string(parsed.Offset()) + ": " +
+                                   (own.empty() ? std::string(rapidjson::GetParseError_En(parsed.Code())) : own));
+}
+
+std::string dump(const Value& value) { return compact(value, false); }
+std::string dump_sorted(const Value& value) { return compact(value, true); }
+
+std::string dump_pretty(const Value& value) {
+    rapidjson::StringBuffer buffer;
+    rapidjson::PrettyWriter<rapidjson::StringBuffer> writer(buffer);
+    writer.SetIndent(' ', 2);
+    write(writer, value, false);
+    return std::string(buffer.GetString(), buffer.GetSize());
+}
+
+std::string escape_pointer_token(std::string_view token) {
+    std::string out;
+    out.reserve(token.size());
+    for (const char c : token) {
+        if (c == '~') {
+            out += "~0";
+        } else if (c == '/') {
+            out += "~1";
+        } else {
+            out += c;
+        }
+    }
+    return out;
+}
+
+}  // namespace capstan::json
