@@ -1,0 +1,36 @@
+// Tables (meta.k8s.io/v1 Table): the columns `kubectl get` prints. Pure; thread: any.
+#pragma once
+
+#include "capstan/clock.hpp"
+#include "capstan/error.hpp"
+#include "capstan/json.hpp"
+#include "capstan/object_ref.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace capstan::local {
+
+enum class IncludeObject : std::uint8_t { none, metadata, object };  // ?includeObject=; the default is metadata
+IncludeObject parse_include_object(std::string_view text);           // "" and unknown words: metadata
+
+// `list_or_object`: a list (has "items") or one object, of kind `gvk`. `printer_columns`: additionalPrinterColumns of
+// the CRD version, nullptr for builtin kinds and CRDs without; kinds without columns of their own get NAME and AGE.
+json::Value to_table(const GroupVersionKind& gvk,
+                     const json::Value& list_or_object,
+                     const json::Value* printer_columns,
+                     IncludeObject include,
+                     WallTime now);
+
+// "42s", "3m12s", "5h", "2d3h" as kubectl's HumanDuration; "<invalid>" for the future beyond 2 s.
+std::string age_text(std::chrono::nanoseconds age);
+
+// The JSONPath subset of printer columns: .a.b, ['a'], [0], [*], [?(@.type=="Ready")], with escaped dots. Several results:
+// the first counts (as the real server prints). nullptr: nothing there.
+// Errors: invalid (the path does not parse).
+Result<const json::Value*> json_path_first(const json::Value& root, std::string_view path);
+
+}  // namespace capstan::local
