@@ -1,0 +1,144 @@
+// When to list, when to watch, when to wait: the decisions that keep one watched selection up to date. No I/O, no clock.
+//
+// The driver performs the one action last returned, feeds what happens, and calls on_timer() when deadline() has passed. An
+// action replaces the one before it: its request is dropped. Time is monotonic and handed in; so clock jumps do not matter.
+// Source: client-go tools/cache/reflector.go, with consistent first lists and never a step back. Thread: [io].
+#pragma once
+
+#include "capstan/clock.hpp"
+#include "capstan/error.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace capstan::cache {
+
+struct ReflectorOptions {
+    bool watch_list{true};  // try streaming the first state; falls back for good when the server cannot
+    std::chrono::seconds watch_timeout_min{300};  // asked of the server, random in between
+    std::chrono::seconds watch_timeout_max{600};
+    std::chrono::seconds watch_grace{10};            // past the timeout: the connection is dropped
+    std::chrono::seconds initial_end_min{30};        // the end bookmark must come within this,
+    std::chrono::seconds initial_end_quiet{5};       // or while events keep coming at least this often
+    std::chrono::milliseconds backoff_first{800};
+    std::chrono::milliseconds backoff_max{30'000};
+    std::chrono::seconds backoff_reset{120};         // this long without trouble
+    std::chrono::seconds reset_after{120};           // older lists for this long: the world was reset
+};
+
+enum class LogLevel : std::uint8_t { debug, info, warn, error };
+struct LogLine {
+    LogLevel level{LogLevel::debug};
+    std::string message;  // constant text
+    std::string error;    // code and text, or ""
+    bool operator==(const LogLine&) const = default;
+};
+
+struct Action {
+    enum class Kind : std::uint8_t {
+        keep,   // go on with what is running
+        list,   // one page
+        watch,  // open a stream
+        wait,   // nothing runs until deadline()
+    };
+    Kind kind{Kind::keep};
+    std::string resource_version;   // list: "" consistent, else NotOlderThan; watch: start
+    std::string continue_token;     // list
+    bool first_page{false};         // list: throw away a shadow begun before
+    bool send_initial_events{false};  // watch: collect into a shadow
+    std::chrono::seconds timeout{0};  // watch
+    std::vector<LogLine> log;
+};
+
+// What to do with the data that came with an input.
+enum class Verdict : std::uint8_t {
+    ignore,
+    collect,  // add to the shadow
+    commit,   // replace the store by the shadow at `resource_version`
+    apply,    // to the store
+};
+
+struct Step {
+    Verdict verdict{Verdict::ignore};
+    bool reset{false};  // commit: accept older versions (the server's data was set back)
+    Action action;
+};
+
+enum class EventKind : std::uint8_t { added, modified, deleted, bookmark, initial_end, undecodable };
+
+// For readiness and metrics.
+enum class Phase : std::uint8_t { idle, syncing, live, degraded };
+
+class ReflectorFsm {
+public:
+    using Random = std::function<double()>;  // [0, 1)
+
+    ReflectorFsm(ReflectorOptions options, Random random);
+
+    Action start(MonotonicTime now);
+    // A list page: `continue_token` empty on the last one.
+    Step on_page(MonotonicTime now, std::string_view resource_version, std::string_view continue_token);
+    Action on_list_error(MonotonicTime now, const Error& error);
+    Action on_watch_open(MonotonicTime now);
+    void on_watch_bytes(MonotonicTime now);
+    Step on_watch_event(MonotonicTime now, EventKind kind, std::string_view resource_version);
+    // The stream ended: ok, an ERROR event, a refused head, a cut.
+    Action on_watch_end(MonotonicTime now, const Result<void>& result);
+    Action on_timer(MonotonicTime now);
+
+    MonotonicTime deadline() const noexcept { return deadline_; }  // kNever: none
+    Phase phase() const noexcept;
+    bool synced() const noexcept { return synced_; }  // a first state was committed
+    const std::string& resource_version() const noexcept { return last_version_; }
+    // The last error while degraded; nullopt otherwise.
+    const std::optional<Error>& trouble() const noexcept { return trouble_; }
+
+private:
+    enum class State : std::uint8_t { idle, waiting, listing, streaming, opening, watching };
+    enum class Next : std::uint8_t { snapshot, watch };
+
+    Action begin_snapshot(MonotonicTime now);
+    Action begin_list(MonotonicTime now, std::string continue_token);
+    Action begin_watch(MonotonicTime now);
+    Action back_off(MonotonicTime now, Next next, const Error& error, std::string message);
+    Action relist(MonotonicTime now, const Error& error, std::string message);
+    Action stream_failed(MonotonicTime now, const Error& error);
+    Action watch_failed(MonotonicTime now, const Error& error);
+    Step commit(MonotonicTime now, std::string_view resource_version);
+    void settle(MonotonicTime now);
+    void note_cadence(MonotonicTime now, EventKind kind);
+    void arm(MonotonicTime now);
+    std::chrono::seconds random_timeout();
+
+    const ReflectorOptions options_;
+    const Random random_;
+    State state_{State::idle};
+    Next next_{Next::snapshot};
+    MonotonicTime deadline_{kNever};
+    bool watch_list_{true};
+    bool synced_{false};
+    bool consistent_only_{false};  // the next snapshot at "" because the last version is gone or not served
+    std::string last_version_;
+    std::string list_version_;     // of the first page
+    std::optional<Error> trouble_;
+    int failures_{0};              // consecutive; drives the back-off
+    int same_version_failures_{0}; // watch failures without progress
+    MonotonicTime trouble_free_since_{kNever};
+    MonotonicTime older_since_{kNever};
+    // One stream:
+    MonotonicTime opened_{0};
+    MonotonicTime hard_deadline_{kNever};
+    MonotonicTime last_bytes_{0};
+    bool any_event_{false};
+    // Learned over streams:
+    int bookmarks_{0};
+    MonotonicTime last_bookmark_{kNever};
+    MonotonicTime cadence_{0};  // longest gap between two bookmarks of one stream
+};
+
+}  // namespace capstan::cache

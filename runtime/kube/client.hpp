@@ -1,0 +1,174 @@
+// The API server as the host talks to it: verbs, paging, patches, watches. Asynchronous, no retries of its own but one:
+// a 401 with a token that could be renewed is sent again once.
+//
+// Thread: [io], calls and callbacks; callbacks never run inside the call that registered them. Text from the server is
+// quoted and cut in errors; bodies and tokens are never logged.
+#pragma once
+
+#include "capstan/clock.hpp"
+#include "capstan/error.hpp"
+#include "capstan/object_ref.hpp"
+#include "runtime/kube/credentials.hpp"
+#include "runtime/kube/object.hpp"
+#include "runtime/kube/resources.hpp"
+#include "runtime/net/http.hpp"
+#include "runtime/net/loop.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace capstan::kube {
+
+inline constexpr std::chrono::seconds kCallTimeout{30};  // used when a call gives no deadline
+inline constexpr std::chrono::seconds kListTimeout{60};
+inline constexpr std::size_t kRequestBytesMax = 3 * 1024 * 1024;  // the API server's own limit
+inline constexpr std::int64_t kPageLimit = 500;
+inline constexpr std::size_t kDecodeBatch = 32;  // list items decoded per loop turn
+
+// One call in flight. Destroying it cancels: no callback follows. May be destroyed inside its own callback.
+class Call {
+public:
+    virtual ~Call() = default;
+};
+using CallHandle = std::unique_ptr<Call>;
+
+// For metrics and debug logs; every method is called on the loop.
+class ClientObserver {
+public:
+    virtual ~ClientObserver() = default;
+    // `code`: "200", or "<error>" when no response was obtained. rest_client_requests_total{code,method,host} and
+    // rest_client_request_duration_seconds{verb,host}. A watch counts when its head arrives.
+    virtual void request_done(std::string_view method, std::string_view code, std::string_view host,
+                              std::chrono::nanoseconds duration) = 0;
+    virtual void warning(std::string_view text) = 0;  // a new "Warning: 299" text; each once
+};
+
+struct GetOptions {
+    MonotonicTime deadline{kNever};
+    Projection projection{Projection::none()};
+};
+
+enum class ListMatch : std::uint8_t { consistent, not_older_than, any };  // any: resourceVersion "0"
+
+struct ListOptions {
+    std::string ns;  // empty: all namespaces, or cluster-scoped
+    std::string label_selector;
+    std::string field_selector;
+    ListMatch match{ListMatch::consistent};
+    std::string resource_version;  // for not_older_than
+    std::int64_t limit{kPageLimit};
+    std::string continue_token;  // later pages: match is ignored
+    MonotonicTime deadline{kNever};
+    Projection projection{Projection::none()};
+};
+
+struct ListPage {
+    std::string resource_version;
+    std::string continue_token;  // empty: the last page
+    std::vector<ObjectPtr> items;
+};
+
+struct WriteOptions {
+    std::string field_manager;
+    bool dry_run{false};
+    MonotonicTime deadline{kNever};
+};
+
+enum class PatchType : std::uint8_t { json, merge, apply };
+
+struct PatchOptions {
+    PatchType type{PatchType::merge};
+    std::string subresource;  // "status"
+    std::string field_manager;  // required for apply
+    bool force{false};          // apply only
+    bool dry_run{false};
+    MonotonicTime deadline{kNever};
+};
+
+enum class Propagation : std::uint8_t { server_default, background, foreground, orphan };
+
+struct DeleteOptions {
+    std::string uid;               // precondition; empty: none
+    std::string resource_version;  // precondition; empty: none
+    Propagation propagation{Propagation::server_default};
+    std::optional<std::int64_t> grace_period_seconds;
+    bool dry_run{false};
+    MonotonicTime deadline{kNever};
+};
+
+struct WatchOptions {
+    std::string ns;
+    std::string label_selector;
+    std::string field_selector;
+    std::string resource_version;
+    bool send_initial_events{false};      // with NotOlderThan
+    std::chrono::seconds timeout{300};    // asked of the server
+    MonotonicTime head_deadline{kNever};  // default: kCallTimeout
+    Projection projection;
+};
+
+struct WatchEvent {
+    enum class Type : std::uint8_t { added, modified, deleted, bookmark, error };
+    Type type{Type::error};
+    ObjectPtr object;               // added, modified, deleted
+    std::string resource_version;   // of the object or bookmark
+    bool initial_events_end{false}; // bookmark
+    Error error;                    // error (the stream ends), or an event that could not be decoded
+};
+
+struct WatchHandler {
+    std::function<void()> on_open;                // status 200
+    std::function<void()> on_bytes;               // any bytes at all, before on_event
+    std::function<void(WatchEvent)> on_event;
+    std::function<void(Result<void>)> on_end;     // last; ok: the server ended the stream at an event boundary
+};
+
+struct ClientOptions {
+    std::string host;                 // "127.0.0.1:6443": Host label of metrics
+    std::string user_agent{"capstan"};
+    TokenSource* tokens{nullptr};     // borrowed; nullptr: no bearer token
+    ClientObserver* observer{nullptr};  // borrowed; may be nullptr
+};
+
+class Client {
+public:
+    Client(net::Loop& loop, net::HttpClient& http, ClientOptions options);  // borrowed; outlive *this
+    ~Client();                                                              // cancels every call
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+
+    using ObjectDone = std::function<void(Result<ObjectPtr>)>;
+
+    // Errors of all verbs: style 2.5 table (status.hpp), invalid for names that cannot be part of a URL, not_found when
+    // the kind is not served. The message begins with verb, resource and key: "patch statefulsets.apps foo/main: …".
+    [[nodiscard]] CallHandle get(const GroupVersionKind& gvk, const ObjectKey& key, GetOptions options, ObjectDone done);
+    [[nodiscard]] CallHandle list(const GroupVersionKind& gvk, ListOptions options,
+                                  std::function<void(Result<ListPage>)> done);
+    // `body`: JSON text of the object. The key comes from `ns`; the name from the body.
+    [[nodiscard]] CallHandle create(const GroupVersionKind& gvk, std::string_view ns, std::string body,
+                                    WriteOptions options, ObjectDone done);
+    [[nodiscard]] CallHandle patch(const GroupVersionKind& gvk, const ObjectKey& key, std::string body,
+                                   PatchOptions options, ObjectDone done);
+    // `done` gets the object when it stays for its finalizers, nullptr when it is gone.
+    [[nodiscard]] CallHandle remove(const GroupVersionKind& gvk, const ObjectKey& key, DeleteOptions options,
+                                    ObjectDone done);
+    [[nodiscard]] CallHandle watch(const GroupVersionKind& gvk, WatchOptions options, WatchHandler handler);
+
+    Resources& resources() noexcept;
+    // Any target, JSON in and out: for what the verbs do not cover (logs, version). Errors as the verbs.
+    [[nodiscard]] CallHandle raw(std::string method, std::string target, std::string body, MonotonicTime deadline,
+                                 std::function<void(Result<net::HttpResponse>)> done);
+
+private:
+    struct State;
+    std::shared_ptr<State> state_;  // shared with calls in flight, which may outlive *this by one loop turn
+};
+
+}  // namespace capstan::kube
