@@ -94,8 +94,8 @@ struct HttpClientOptions {
     TlsClientOptions tls;
     std::size_t connections_max{64};      // streams included
     std::size_t idle_connections_max{16};
-    std::chrono::seconds idle_timeout{30};
-    std::chrono::seconds connect_timeout{10};
+    std::chrono::milliseconds idle_timeout{30'000};     // of an idle connection in the pool
+    std::chrono::milliseconds connect_timeout{10'000};  // name, TCP and TLS together
 };
 
 // One request at the server. Held by the handler until answered; destroying it unanswered sends 500.
@@ -138,7 +138,8 @@ struct HttpServerOptions {
     std::string client_ca_pem;         // for ClientAuth
     ClientAuth client_auth{ClientAuth::none};
     std::size_t connections_max{4096};
-    std::chrono::seconds head_timeout{10};  // idle keep-alive: 2 min
+    std::chrono::milliseconds head_timeout{10'000};   // TLS handshake and request head, each
+    std::chrono::milliseconds idle_timeout{120'000};  // keep-alive between requests; reading and writing of bodies
 };
 
 class HttpServer {

@@ -1,0 +1,20 @@
+// The real HttpClient: HTTP/1.1 over TCP, TLS (OpenSSL) or a Unix socket. See http.hpp for the contract.
+#pragma once
+
+#include "capstan/error.hpp"
+#include "runtime/net/http.hpp"
+#include "runtime/net/io_loop.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace capstan::net {
+
+// `loop` must come from make_loop() and outlive the client. Nothing is connected yet.
+// Errors: invalid (endpoint or PEM malformed, certificate and key do not match).
+Result<std::unique_ptr<HttpClient>> make_http_client(IoLoop& loop, HttpClientOptions options);
+
+// What parts of the runtime that make their own clients are given; a simulation gives its own.
+using HttpClientFactory = std::function<Result<std::unique_ptr<HttpClient>>(HttpClientOptions)>;
+
+}  // namespace capstan::net
