@@ -29,23 +29,25 @@ struct Options {
     Address listen{"", 9095};
     Address etcd_client{"127.0.0.1", 2379};
     std::string etcd{"/usr/local/bin/etcd"};
-    std::string data_dir{"/var/etcd/data"};
-    std::string runtime_dir{"/var/run/capstan"};  // shared with the steward, in memory
+    std::string exit_marker{"/var/etcd/data/exit_code"};
+    std::string run_dir{"/var/run/capstan"};  // shared with the steward, in memory
 };
 
 constexpr const char* kHelp =
-    "capstan-launcher: run etcd as the steward of this member says\n"
+    "capstan-launcher run      run etcd as the steward of this member says\n"
+    "  --steward=http://HOST:PORT  the steward (default http://127.0.0.1:8080); HOST is numeric or in /etc/hosts\n"
+    "  --listen-port=PORT          own /readyz, POST /stop, POST /restart (default 9095)\n"
+    "  --etcd-port=PORT            etcd's client port, for the health check (default 2379)\n"
+    "  --etcd=PATH                 etcd's program (default /usr/local/bin/etcd; env CAPSTAN_ETCD overrides)\n"
+    "  --data-dir=DIR              etcd's data directory; only named, etcd's configuration decides\n"
+    "  --exit-marker=PATH          file that tells the next start how this one ended\n"
+    "                              (default /var/etcd/data/exit_code)\n"
+    "  --run-dir=DIR               in-memory directory shared with the steward (default /var/run/capstan)\n"
+    "capstan-launcher install PATH   copy this program to PATH, mode 0755\n"
+    "capstan-launcher --version | --help\n"
     "\n"
-    "  --steward=ADDRESS:PORT  the steward (default 127.0.0.1:8080)\n"
-    "  --listen=ADDRESS:PORT   own /readyz, /stop, /restart (default :9095, all addresses)\n"
-    "  --etcd-client=ADDRESS:PORT  etcd's client port, for the health check (default 127.0.0.1:2379)\n"
-    "  --etcd=PATH             etcd's program (default /usr/local/bin/etcd; env CAPSTAN_ETCD overrides)\n"
-    "  --data-dir=DIR          holds exit_code, the exit marker (default /var/etcd/data)\n"
-    "  --runtime-dir=DIR       in-memory directory shared with the steward (default /var/run/capstan)\n"
-    "  --version, --help\n"
-    "\n"
-    "On Kubernetes the containers of a pod share 127.0.0.1. Where they do not, set POD_IP and CAPSTAN_POD_MAP: the\n"
-    "launcher then uses POD_IP in place of 127.0.0.1 and of \"all addresses\".\n";
+    "On Kubernetes the containers of a pod share 127.0.0.1 and the launcher listens on all addresses. Where they do not,\n"
+    "set POD_IP and CAPSTAN_POD_MAP: the launcher then uses POD_IP for all three.\n";
 
 void say(const std::string& text) { std::fprintf(stderr, "capstan-launcher: %s\n", text.c_str()); }
 
@@ -83,7 +85,7 @@ class Launcher {
 public:
     explicit Launcher(Options options)
         : options_(std::move(options)),
-          marker_path_(options_.data_dir + "/exit_code"),
+          marker_path_(options_.exit_marker),
           fsm_(read_small_file(marker_path_), std::to_string(::getpid()) + "-" + std::to_string(::time(nullptr))) {}
 
     int run();
@@ -131,9 +133,9 @@ Reply Launcher::answer(std::string_view method, std::string_view path) {
 }
 
 void Launcher::spawn(const std::string& configuration) {
-    const std::string path = options_.runtime_dir + "/launcher.etcd.conf.yaml";
+    const std::string path = options_.run_dir + "/launcher.etcd.conf.yaml";
     if (const std::string error = write_file(path, configuration); !error.empty()) {
-        say(error + "; remedy: the directory given by --runtime-dir must be writable");
+        say(error + "; remedy: the directory given by --run-dir must be writable");
         exit_code_ = 1;
         return;
     }
@@ -166,7 +168,7 @@ void Launcher::perform(const Actions& actions) {
     for (const Action& action : actions) {
         switch (action.kind) {
             case Action::Kind::get: {
-                std::string token = read_small_file(options_.runtime_dir + "/token");
+                std::string token = read_small_file(options_.run_dir + "/token");
                 while (!token.empty() && token.back() == '\n') {
                     token.pop_back();
                 }
@@ -271,59 +273,127 @@ int Launcher::run() {
     return *exit_code_;
 }
 
-// Exit code 2 in `code` when the command line is wrong; 0 after --help or --version.
-std::optional<Options> parse(int argc, char** argv, int& code) {
+// The address of `host` in /etc/hosts, "" when it is not there.
+std::string find_in_hosts(std::string_view host) {
+    const std::string hosts = read_small_file("/etc/hosts");
+    std::size_t at = 0;
+    while (at < hosts.size()) {
+        const std::size_t end = std::min(hosts.find('\n', at), hosts.size());
+        std::string line = hosts.substr(at, end - at);
+        at = end + 1;
+        line.resize(std::min(line.find('#'), line.size()));
+        char* rest = nullptr;
+        const char* address = ::strtok_r(line.data(), " \t\r", &rest);
+        for (const char* name = address; name != nullptr; name = ::strtok_r(nullptr, " \t\r", &rest)) {
+            if (name != address && host == name) {
+                return address;
+            }
+        }
+    }
+    return {};
+}
+
+// "http://HOST:PORT". In a shared pod address (`pod_ip` set) only the port counts.
+bool parse_steward(std::string_view text, const char* pod_ip, Address& out) {
+    constexpr std::string_view kScheme = "http://";
+    const std::size_t colon = text.rfind(':');
+    if (text.substr(0, kScheme.size()) != kScheme || colon == std::string_view::npos || colon < kScheme.size()) {
+        return false;
+    }
+    std::string host(text.substr(kScheme.size(), colon - kScheme.size()));
+    const std::string port(text.substr(colon));
+    if (pod_ip != nullptr) {
+        host = pod_ip;
+    } else if (const std::string known = find_in_hosts(host); !known.empty()) {
+        host = known;
+    }
+    return parse_address(host + port, out);
+}
+
+bool parse_port(std::string_view text, Address& out) {
+    Address parsed;
+    if (!parse_address(":" + std::string(text), parsed)) {
+        return false;
+    }
+    out.port = parsed.port;
+    return true;
+}
+
+// One "--name=value"; false when the name is unknown or the value does not fit, after saying so.
+bool parse_option(std::string_view argument, const char* pod_ip, Options& options) {
+    const std::size_t equals = std::min(argument.find('='), argument.size());
+    const std::string_view name = argument.substr(0, equals);
+    const std::string value(argument.substr(std::min(equals + 1, argument.size())));
+    bool good = !value.empty();
+    if (name == "--steward") {
+        good = parse_steward(value, pod_ip, options.steward);
+    } else if (name == "--listen-port") {
+        good = parse_port(value, options.listen);
+    } else if (name == "--etcd-port") {
+        good = parse_port(value, options.etcd_client);
+    } else if (name == "--etcd") {
+        options.etcd = std::getenv("CAPSTAN_ETCD") == nullptr ? value : options.etcd;
+    } else if (name == "--exit-marker") {
+        options.exit_marker = value;
+    } else if (name == "--run-dir") {
+        options.run_dir = value;
+    } else if (name != "--data-dir") {
+        say("unknown option \"" + std::string(name) + "\"; see --help");
+        return false;
+    }
+    if (!good) {
+        say(std::string(name) + ": \"" + value + "\" does not fit; see --help");
+    }
+    return good;
+}
+
+// Copies this program to `path` through a temporary file beside it. Exit code.
+int install(const std::string& path) {
+    const std::string temporary = path + ".tmp";
+    const int from = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    const int to = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+    char buffer[64 * 1024];
+    ssize_t count = from < 0 || to < 0 ? -1 : 1;
+    while (count > 0 && (count = ::read(from, buffer, sizeof buffer)) > 0) {
+        count = ::write(to, buffer, static_cast<std::size_t>(count)) == count ? count : -1;
+    }
+    if (count < 0 || ::fchmod(to, 0755) != 0 || ::fsync(to) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
+        say("cannot install to " + path + ": " + std::strerror(errno));
+        return 1;
+    }
+    return 0;
+}
+
+int run_command(int argc, char** argv) {
     Options options;
     if (const char* etcd = std::getenv("CAPSTAN_ETCD")) {
         options.etcd = etcd;
     }
-    const char* pod_ip = std::getenv("POD_IP");
-    if (pod_ip != nullptr && std::getenv("CAPSTAN_POD_MAP") != nullptr) {
+    const char* pod_ip = std::getenv("CAPSTAN_POD_MAP") == nullptr ? nullptr : std::getenv("POD_IP");
+    if (pod_ip != nullptr) {
         options.steward.host = options.listen.host = options.etcd_client.host = pod_ip;
     }
-    code = 2;
-    for (int i = 1; i < argc; ++i) {
-        const std::string_view argument = argv[i];
-        const std::size_t equals = argument.find('=');
-        const std::string_view name = argument.substr(0, equals);
-        const std::string_view value = equals == std::string_view::npos ? std::string_view() : argument.substr(equals + 1);
-        bool good = true;
-        if (name == "--help" || name == "--version") {
-            std::fputs(name == "--help" ? kHelp : "capstan-launcher " CAPSTAN_VERSION "\n", stdout);
-            code = 0;
-            return std::nullopt;
-        } else if (name == "--steward") {
-            good = parse_address(value, options.steward);
-        } else if (name == "--listen") {
-            good = parse_address(value, options.listen);
-        } else if (name == "--etcd-client") {
-            good = parse_address(value, options.etcd_client);
-        } else if (name == "--etcd") {
-            options.etcd = std::getenv("CAPSTAN_ETCD") == nullptr ? std::string(value) : options.etcd;
-        } else if (name == "--data-dir") {
-            options.data_dir = value;
-        } else if (name == "--runtime-dir") {
-            options.runtime_dir = value;
-        } else {
-            say("unknown option " + std::string(name) + "; see --help");
-            return std::nullopt;
-        }
-        if (!good) {
-            say(std::string(name) + ": \"" + std::string(value) + "\" is not ADDRESS:PORT with a numeric address");
-            return std::nullopt;
+    for (int i = 2; i < argc; ++i) {
+        if (!parse_option(argv[i], pod_ip, options)) {
+            return 2;
         }
     }
-    return options;
+    return Launcher(options).run();
 }
 
 }  // namespace
 }  // namespace capstan::launcher
 
 int main(int argc, char** argv) {
-    int code = 0;
-    const auto options = capstan::launcher::parse(argc, argv, code);
-    if (!options) {
-        return code;
+    const std::string_view command = argc > 1 ? argv[1] : "--help";
+    if (command == "run") {
+        return capstan::launcher::run_command(argc, argv);
     }
-    return capstan::launcher::Launcher(*options).run();
+    if (command == "install" && argc == 3) {
+        return capstan::launcher::install(argv[2]);
+    }
+    const bool asked = command == "--help" || command == "--version";
+    std::fputs(command == "--version" ? "capstan-launcher " CAPSTAN_VERSION "\n" : capstan::launcher::kHelp,
+               asked ? stdout : stderr);
+    return asked ? 0 : 2;
 }
