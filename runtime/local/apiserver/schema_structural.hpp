@@ -93,8 +93,8 @@ struct CelRuleAt {
 class StructuralSchema {
 public:
     // `schema`: openAPIV3Schema of one CRD version.
-    // Errors: invalid ("spec.validation.openAPIV3Schema.properties[spec].type: Required value: …"), too_large,
-    // unsupported (a pattern outside Pattern's syntax).
+    // Errors: invalid ("openAPIV3Schema.properties[spec].type: Required value: …"; the caller knows what stands
+    // before it), too_large, unsupported (a pattern outside Pattern's syntax).
     static Result<StructuralSchema> compile(const json::Value& schema);
 
     StructuralSchema(StructuralSchema&&) noexcept = default;

@@ -1,0 +1,377 @@
+// openAPIV3Schema (JSON) -> SchemaNode tree, with the rules of structural schemas.
+#include "runtime/local/apiserver/schema_internal.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace capstan::local {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> kForbidden{"$ref", "definitions", "dependencies", "patternProperties",
+                                                     "additionalItems"};
+
+// What a place in the schema may carry.
+enum class Role : std::uint8_t {
+    root,
+    field,     // a specified field, item or additional property: must have a type
+    junctor,   // inside allOf, anyOf, oneOf, not: bounds only
+};
+
+Failure invalid(const std::string& path, std::string_view what) {
+    return fail(Code::invalid, path + ": " + std::string(what));
+}
+
+class Compiler {
+public:
+    Result<std::unique_ptr<SchemaNode>> compile(const json::Value& schema, const std::string& path, Role role,
+                                                std::size_t depth) {
+        if (depth > kSchemaDepthMax || ++nodes_ > kSchemaNodesMax) {
+            return fail(Code::too_large, path + ": the schema is deeper than " + std::to_string(kSchemaDepthMax) +
+                                             " levels or has more than " + std::to_string(kSchemaNodesMax) + " nodes");
+        }
+        if (!schema.is_object()) {
+            return invalid(path, "Invalid value: must be an object");
+        }
+        auto node = std::make_unique<SchemaNode>();
+        CAPSTAN_TRY(check_forbidden(schema, path, role));
+        CAPSTAN_TRY(read_extensions(schema, path, *node));
+        CAPSTAN_TRY(read_type(schema, path, role, *node));
+        CAPSTAN_TRY(read_children(schema, path, role, depth, *node));
+        CAPSTAN_TRY(read_rules(schema, path, node->rules));
+        CAPSTAN_TRY(read_junctors(schema, path, depth, node->rules));
+        CAPSTAN_TRY(check_list(path, *node));
+        read_cel(schema, *node);
+        if (const json::Value* value = schema.find("default"); value != nullptr && !value->is_null()) {
+            node->default_value = *value;
+        }
+        return node;
+    }
+
+private:
+    static Result<void> check_forbidden(const json::Value& schema, const std::string& path, Role role) {
+        for (const std::string_view name : kForbidden) {
+            if (schema.find(name) != nullptr) {
+                return invalid(path + "." + std::string(name), "Forbidden: " + std::string(name) + " is not supported");
+            }
+        }
+        if (json::View(schema)["uniqueItems"].bool_or(false)) {
+            return invalid(path + ".uniqueItems", "Forbidden: uniqueItems cannot be set to true since the runtime "
+                                                  "complexity becomes quadratic");
+        }
+        if (role != Role::junctor) {
+            return ok();
+        }
+        const bool int_or_string_branch = schema.find("type") != nullptr && schema.if_object()->size() == 1;
+        for (const std::string_view name : {"type", "default", "additionalProperties", "nullable"}) {
+            if (schema.find(name) != nullptr && !(name == "type" && int_or_string_branch)) {
+                return invalid(path + "." + std::string(name),
+                               "Forbidden: must be empty to be structural");
+            }
+        }
+        return ok();
+    }
+
+    static Result<void> read_extensions(const json::Value& schema, const std::string& path, SchemaNode& node) {
+        const json::View view(schema);
+        node.preserve_unknown_fields = view["x-kubernetes-preserve-unknown-fields"].bool_or(false);
+        node.int_or_string = view["x-kubernetes-int-or-string"].bool_or(false);
+        node.embedded_resource = view["x-kubernetes-embedded-resource"].bool_or(false);
+        node.nullable = view["nullable"].bool_or(false);
+        const std::string_view list = view["x-kubernetes-list-type"].string_or("atomic");
+        if (list == "set") {
+            node.list_type = ListType::set;
+        } else if (list == "map") {
+            node.list_type = ListType::map;
+        } else if (list != "atomic") {
+            return invalid(path + ".x-kubernetes-list-type",
+                           "Unsupported value: \"" + std::string(list) + R"(": supported values: "atomic", "map", "set")");
+        }
+        for (const json::Value& key : view["x-kubernetes-list-map-keys"].array()) {
+            if (key.is_string()) {
+                node.map_keys.push_back(*key.if_string());
+            }
+        }
+        const std::string_view map = view["x-kubernetes-map-type"].string_or("granular");
+        if (map == "atomic") {
+            node.map_type = MapType::atomic;
+        } else if (map != "granular") {
+            return invalid(path + ".x-kubernetes-map-type",
+                           "Unsupported value: \"" + std::string(map) + R"(": supported values: "atomic", "granular")");
+        }
+        return ok();
+    }
+
+    static Result<void> read_type(const json::Value& schema, const std::string& path, Role role, SchemaNode& node) {
+        struct Named {
+            std::string_view name;
+            SchemaType type;
+        };
+        static constexpr std::array<Named, 6> kTypes{{{"object", SchemaType::object},
+                                                      {"array", SchemaType::array},
+                                                      {"string", SchemaType::string},
+                                                      {"integer", SchemaType::integer},
+                                                      {"number", SchemaType::number},
+                                                      {"boolean", SchemaType::boolean}}};
+        const std::string_view name = json::View(schema)["type"].string_or("");
+        if (name.empty()) {
+            if (role == Role::root) {
+                return invalid(path + ".type", "Required value: must not be empty at the root");
+            }
+            if (role == Role::field && !node.int_or_string && !node.preserve_unknown_fields) {
+                return invalid(path + ".type", "Required value: must not be empty for specified object fields, array "
+                                               "items and additional properties");
+            }
+            return ok();
+        }
+        const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const Named& n) { return n.name == name; });
+        if (found == kTypes.end()) {
+            return invalid(path + ".type", "Unsupported value: \"" + std::string(name) + "\"");
+        }
+        if (node.int_or_string) {
+            return invalid(path + ".type", "Invalid value: must be empty if x-kubernetes-int-or-string is true");
+        }
+        if (role == Role::root && found->type != SchemaType::object) {
+            return invalid(path + ".type", "Invalid value: must be object at the root");
+        }
+        if (node.embedded_resource && found->type != SchemaType::object) {
+            return invalid(path + ".type", "Invalid value: must be object if x-kubernetes-embedded-resource is true");
+        }
+        node.type = found->type;
+        return ok();
+    }
+
+    Result<void> read_children(const json::Value& schema, const std::string& path, Role role, std::size_t depth,
+                               SchemaNode& node) {
+        const Role below = role == Role::junctor ? Role::junctor : Role::field;
+        if (const json::Value* properties = schema.find("properties"); properties != nullptr) {
+            if (!properties->is_object()) {
+                return invalid(path + ".properties", "Invalid value: must be an object");
+            }
+            for (const json::Member& member : *properties->if_object()) {
+                CAPSTAN_TRY(auto child,
+                            compile(member.value, path + ".properties[" + member.key + "]", below, depth + 1));
+                node.properties.push_back({member.key, std::move(child)});
+            }
+            std::sort(node.properties.begin(), node.properties.end(),
+                      [](const SchemaProperty& a, const SchemaProperty& b) { return a.name < b.name; });
+        }
+        if (const json::Value* items = schema.find("items"); items != nullptr) {
+            if (items->is_array()) {
+                return invalid(path + ".items", "Forbidden: items must be a schema object and not an array");
+            }
+            CAPSTAN_TRY(node.items, compile(*items, path + ".items", below, depth + 1));
+        } else if (node.type == SchemaType::array) {
+            return invalid(path + ".items", "Required value: must be specified");
+        }
+        return read_additional(schema, path, depth, node);
+    }
+
+    Result<void> read_additional(const json::Value& schema, const std::string& path, std::size_t depth,
+                                 SchemaNode& node) {
+        const json::Value* additional = schema.find("additionalProperties");
+        if (additional == nullptr) {
+            return ok();
+        }
+        const std::string where = path + ".additionalProperties";
+        if (!node.properties.empty()) {
+            return invalid(where, "Forbidden: additionalProperties and properties are mutual exclusive");
+        }
+        if (const bool* allowed = additional->if_bool()) {
+            if (!*allowed) {
+                return invalid(where, "Forbidden: additionalProperties cannot be set to false");
+            }
+            node.additional_properties = std::make_unique<SchemaNode>();
+            node.additional_properties->preserve_unknown_fields = true;
+            node.additional_properties->nullable = true;
+            return ok();
+        }
+        CAPSTAN_TRY(node.additional_properties, compile(*additional, where, Role::field, depth + 1));
+        return ok();
+    }
+
+    static Result<void> read_rules(const json::Value& schema, const std::string& path, ValueRules& rules) {
+        const json::View view(schema);
+        if (const std::string_view text = view["pattern"].string_or(""); !text.empty()) {
+            auto pattern = Pattern::compile(text);
+            if (!pattern) {
+                Error error = pattern.error();
+                return fail(with_context(std::move(error), path + ".pattern"));
+            }
+            rules.pattern = std::move(pattern).value();
+        }
+        rules.format = std::string(view["format"].string_or(""));
+        read_number(view["minimum"], rules.minimum);
+        read_number(view["maximum"], rules.maximum);
+        read_number(view["multipleOf"], rules.multiple_of);
+        if (rules.multiple_of && *rules.multiple_of <= 0) {
+            return invalid(path + ".multipleOf", "Invalid value: must be greater than 0");
+        }
+        rules.exclusive_minimum = view["exclusiveMinimum"].bool_or(false);
+        rules.exclusive_maximum = view["exclusiveMaximum"].bool_or(false);
+        read_size(view["minLength"], rules.length_min);
+        read_size(view["maxLength"], rules.length_max);
+        read_size(view["minItems"], rules.items_min);
+        read_size(view["maxItems"], rules.items_max);
+        read_size(view["minProperties"], rules.properties_min);
+        read_size(view["maxProperties"], rules.properties_max);
+        rules.enumeration = view["enum"].array();
+        for (const json::Value& name : view["required"].array()) {
+            if (!name.is_string()) {
+                return invalid(path + ".required", "Invalid value: must be strings");
+            }
+            rules.required.push_back(*name.if_string());
+        }
+        return ok();
+    }
+
+    static void read_number(const json::View& view, std::optional<double>& out) {
+        if (auto number = view.as_real(); number) {
+            out = number.value();
+        }
+    }
+    static void read_size(const json::View& view, std::optional<std::size_t>& out) {
+        if (auto number = view.as_int(); number && number.value() >= 0) {
+            out = static_cast<std::size_t>(number.value());
+        }
+    }
+
+    Result<void> read_junctors(const json::Value& schema, const std::string& path, std::size_t depth,
+                               ValueRules& rules) {
+        CAPSTAN_TRY(read_branches(schema, "allOf", path, depth, rules.all_of));
+        CAPSTAN_TRY(read_branches(schema, "anyOf", path, depth, rules.any_of));
+        CAPSTAN_TRY(read_branches(schema, "oneOf", path, depth, rules.one_of));
+        if (const json::Value* negated = schema.find("not"); negated != nullptr) {
+            CAPSTAN_TRY(rules.negated, compile(*negated, path + ".not", Role::junctor, depth + 1));
+        }
+        return ok();
+    }
+
+    Result<void> read_branches(const json::Value& schema, std::string_view name, const std::string& path,
+                               std::size_t depth, std::vector<std::unique_ptr<SchemaNode>>& out) {
+        std::size_t index = 0;
+        for (const json::Value& branch : json::View(schema)[name].array()) {
+            const std::string where = path + "." + std::string(name) + "[" + std::to_string(index++) + "]";
+            CAPSTAN_TRY(auto node, compile(branch, where, Role::junctor, depth + 1));
+            out.push_back(std::move(node));
+        }
+        return ok();
+    }
+
+    static Result<void> check_list(const std::string& path, const SchemaNode& node) {
+        if (node.list_type == ListType::map) {
+            if (node.type != SchemaType::array || node.items->type != SchemaType::object) {
+                return invalid(path + ".items.type", "Invalid value: must be object if parent array's "
+                                                     "x-kubernetes-list-type is map");
+            }
+            if (node.map_keys.empty()) {
+                return invalid(path + ".x-kubernetes-list-map-keys",
+                               "Required value: must not be empty if x-kubernetes-list-type is map");
+            }
+            return check_map_keys(path, node);
+        }
+        if (!node.map_keys.empty()) {
+            return invalid(path + ".x-kubernetes-list-map-keys",
+                           "Forbidden: must be empty if x-kubernetes-list-type is not map");
+        }
+        if (node.list_type == ListType::set) {
+            if (node.type != SchemaType::array) {
+                return invalid(path + ".type", "Invalid value: must be array if x-kubernetes-list-type is specified");
+            }
+            const SchemaNode& item = *node.items;
+            const bool list = item.type == SchemaType::array && item.list_type != ListType::atomic;
+            const bool map = item.type == SchemaType::object && item.map_type != MapType::atomic;
+            if (list || map || item.nullable) {
+                return invalid(path + ".items", "Invalid value: items of a set must be scalars, atomic maps or atomic "
+                                                "lists and not nullable");
+            }
+        }
+        return ok();
+    }
+
+    static Result<void> check_map_keys(const std::string& path, const SchemaNode& node) {
+        for (const std::string& key : node.map_keys) {
+            const SchemaNode* property = node.items->property(key);
+            if (property == nullptr) {
+                return invalid(path + ".x-kubernetes-list-map-keys",
+                               "Invalid value: \"" + key + "\": entries must all be names of item properties");
+            }
+            if (property->type == SchemaType::object || property->type == SchemaType::array) {
+                return invalid(path + ".items.properties[" + key + "].type",
+                               "Invalid value: must be a scalar type if parent array's x-kubernetes-list-type is map");
+            }
+            const std::vector<std::string>& required = node.items->rules.required;
+            if (!property->default_value && std::find(required.begin(), required.end(), key) == required.end()) {
+                return invalid(path + ".items.properties[" + key + "].default",
+                               "Required value: this property is in x-kubernetes-list-map-keys, so it must have a "
+                               "default or be a required property");
+            }
+        }
+        return ok();
+    }
+
+    static void read_cel(const json::Value& schema, SchemaNode& node) {
+        for (const json::Value& rule : json::View(schema)["x-kubernetes-validations"].array()) {
+            const json::View view(rule);
+            node.cel_rules.push_back(
+                {std::string(view["rule"].string_or("")), std::string(view["message"].string_or(""))});
+        }
+    }
+
+    std::size_t nodes_{0};
+};
+
+// Fields named inside a junctor must be specified outside of it, so that pruning knows them.
+Result<void> check_junctor_fields(const SchemaNode& node, const SchemaNode& outside, const std::string& path) {
+    for (const SchemaProperty& property : node.properties) {
+        const SchemaNode* other = outside.child(property.name);
+        const std::string where = path + ".properties[" + property.name + "]";
+        if (other == nullptr) {
+            if (outside.preserve_unknown_fields) {
+                continue;
+            }
+            return invalid(where, "Required value: because it is defined in a junctor and must be specified outside");
+        }
+        CAPSTAN_TRY(check_junctor_fields(*property.schema, *other, where));
+    }
+    if (node.items != nullptr) {
+        if (outside.items == nullptr) {
+            return invalid(path + ".items", "Required value: because it is defined in a junctor");
+        }
+        CAPSTAN_TRY(check_junctor_fields(*node.items, *outside.items, path + ".items"));
+    }
+    return ok();
+}
+
+Result<void> check_junctors(const SchemaNode& node, const std::string& path) {
+    for (const auto* branches : {&node.rules.all_of, &node.rules.any_of, &node.rules.one_of}) {
+        for (const auto& branch : *branches) {
+            CAPSTAN_TRY(check_junctor_fields(*branch, node, path));
+        }
+    }
+    if (node.rules.negated != nullptr) {
+        CAPSTAN_TRY(check_junctor_fields(*node.rules.negated, node, path));
+    }
+    for (const SchemaProperty& property : node.properties) {
+        CAPSTAN_TRY(check_junctors(*property.schema, path + ".properties[" + property.name + "]"));
+    }
+    if (node.items != nullptr) {
+        CAPSTAN_TRY(check_junctors(*node.items, path + ".items"));
+    }
+    if (node.additional_properties != nullptr) {
+        CAPSTAN_TRY(check_junctors(*node.additional_properties, path + ".additionalProperties"));
+    }
+    return ok();
+}
+
+}  // namespace
+
+Result<StructuralSchema> StructuralSchema::compile(const json::Value& schema) {
+    Compiler compiler;
+    CAPSTAN_TRY(auto root, compiler.compile(schema, "openAPIV3Schema", Role::root, 0));
+    CAPSTAN_TRY(check_junctors(*root, "openAPIV3Schema"));
+    CAPSTAN_TRY(check_defaults(*root, "openAPIV3Schema"));
+    return StructuralSchema(std::move(root));
+}
+
+}  // namespace capstan::local
