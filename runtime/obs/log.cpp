@@ -1,5 +1,7 @@
 #include "runtime/obs/log.hpp"
 
+#include "runtime/obs/utf8.hpp"
+
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <algorithm>
@@ -19,27 +21,6 @@ namespace {
 constexpr std::size_t kRepeatEntriesMax = 512;  // above it the oldest knowledge is dropped, lines pass
 constexpr std::size_t kFixedBytesMax = 2 * 1024;
 constexpr std::size_t kTailBytes = 64;  // room for "repeats", "truncated" and the brace
-
-// Length of the valid UTF-8 sequence at `at`, 0 when malformed.
-std::size_t sequence_length(std::string_view text, std::size_t at) noexcept {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const unsigned char lead = byte(at);
-    if (lead < 0x80) { return 1; }
-    std::size_t length = 0;
-    unsigned minimum = 0;
-    unsigned code = 0;
-    if ((lead & 0xE0) == 0xC0) { length = 2; minimum = 0x80; code = lead & 0x1Fu; }
-    else if ((lead & 0xF0) == 0xE0) { length = 3; minimum = 0x800; code = lead & 0x0Fu; }
-    else if ((lead & 0xF8) == 0xF0) { length = 4; minimum = 0x10000; code = lead & 0x07u; }
-    else { return 0; }
-    if (at + length > text.size()) { return 0; }
-    for (std::size_t i = 1; i < length; ++i) {
-        if ((byte(at + i) & 0xC0) != 0x80) { return 0; }
-        code = (code << 6) | (byte(at + i) & 0x3Fu);
-    }
-    const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-    return code < minimum || code > 0x10FFFF || surrogate ? 0 : length;
-}
 
 void append_escape(std::string& out, unsigned char c) {
     switch (c) {
@@ -61,7 +42,7 @@ void append_text(std::string& out, std::string_view text) {
     out += '"';
     std::size_t at = 0;
     while (at < text.size() && at < kTextBytesMax) {
-        const std::size_t length = sequence_length(text, at);
+        const std::size_t length = utf8_length(text, at);
         const auto c = static_cast<unsigned char>(text[at]);
         if (length == 0) {
             out += "\xEF\xBF\xBD";

@@ -1,0 +1,51 @@
+// A configuration or manifest text as JSON plus where each member was written.
+//
+// Positions let every later error name file and line. Thread: values.
+#pragma once
+
+#include "capstan/error.hpp"
+#include "capstan/json.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace capstan::config {
+
+struct Document {
+    std::string file;                            // as shown in errors: "operator.yaml"
+    int line{0};                                 // first line of the document, from 1; 0: unknown
+    json::Value value;
+    std::unordered_map<std::string, int> lines;  // RFC 6901 path of a member or item -> line
+
+    // "file:line" of the nearest known ancestor-or-self of `path`, "file" when none is known.
+    std::string position(std::string_view path) const;
+};
+
+// Takes JSON (a plugin manifest) into the same checks; positions are unknown.
+Document from_json(json::Value value, std::string file);
+
+inline constexpr std::size_t kProblemsMax = 50;  // further ones are counted, not kept
+
+// What is wrong with a document: everything at once, in the order found.
+class Problems {
+public:
+    explicit Problems(const Document& document) : document_(document) {}  // borrowed
+
+    void add(std::string_view path, std::string_view what);  // "file:12: /logging/level: what"
+    bool empty() const noexcept { return texts_.empty(); }
+    const std::vector<std::string>& texts() const noexcept { return texts_; }
+    Error to_error() const;  // invalid, one problem per line. Requires: not empty
+
+private:
+    const Document& document_;
+    std::vector<std::string> texts_;
+    std::size_t dropped_{0};
+};
+
+// The candidate closest to `word` (case, typos, swapped letters), "" when none is close.
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
+
+}  // namespace capstan::config

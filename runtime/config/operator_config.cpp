@@ -1,0 +1,147 @@
+#include "runtime/config/operator_config.hpp"
+
+#include "runtime/config/reader.hpp"
+#include "runtime/config/yaml.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace capstan::config {
+
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr std::size_t kNameBytesMax = 253;  // DNS subdomain, as Kubernetes names
+
+// Letters, digits, "-" and "." as a DNS subdomain (RFC 1123).
+bool is_dns_name(std::string_view text) noexcept {
+    const auto alnum = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+    if (text.empty() || text.size() > kNameBytesMax || !alnum(text.front()) || !alnum(text.back())) { return false; }
+    return std::all_of(text.begin(), text.end(), [&](char c) { return alnum(c) || c == '-' || c == '.'; });
+}
+
+void read_plugin(const std::string& name, Reader& reader, PluginConfig& plugin) {
+    if (!is_dns_name(name)) { reader.problem("", "\"" + name + "\" is no plugin id (lower case letters, digits, \"-\", \".\")"); }
+    reader.boolean("enabled", plugin.enabled);
+    reader.text("path", plugin.path);
+    reader.switches("featureGates", [&](const std::string& gate, bool on) { plugin.feature_gates[gate] = on; });
+    reader.each("controllers", [&](const std::string& controller, Reader& nested) {
+        nested.integer("maxConcurrent", plugin.controllers[controller].max_concurrent, 1, kConcurrentMax);
+    });
+    reader.free("config", plugin.config);
+}
+
+void read_tls(Reader& reader, TlsConfig& tls) {
+    reader.text("certificateFile", tls.certificate_file);
+    reader.text("keyFile", tls.key_file);
+    reader.text("clientCaFile", tls.client_ca_file);
+    reader.choice("clientAuth", tls.client_auth, {"none", "request", "require"});
+    if (tls.certificate_file.empty() != tls.key_file.empty()) {
+        reader.problem("", "certificateFile and keyFile go together");
+    }
+    if (tls.client_auth != "none" && tls.client_ca_file.empty()) {
+        reader.problem("clientAuth", "\"" + tls.client_auth + "\" needs clientCaFile");
+    }
+    if (tls.client_auth != "none" && tls.certificate_file.empty()) {
+        reader.problem("clientAuth", "\"" + tls.client_auth + "\" needs certificateFile and keyFile");
+    }
+}
+
+void read_listener(Reader& reader, ListenerConfig& listener) {
+    reader.boolean("enabled", listener.enabled);
+    reader.text("address", listener.address);
+    reader.integer("port", listener.port, 1, 65535);
+    reader.object("tls", [&](Reader& tls) { read_tls(tls, listener.tls); });
+    if (listener.address.empty()) { reader.problem("address", "\"\" is no address; write 0.0.0.0 or :: for all"); }
+}
+
+void read_limits(Reader& reader, LimitsConfig& limits) {
+    reader.integer("requestsInFlight", limits.requests_in_flight, 1, 1024);
+    reader.duration("requestTimeout", limits.request_timeout, milliseconds(100), minutes(10));
+    reader.duration("reconcileTimeout", limits.reconcile_timeout, milliseconds(100), hours(24));
+    reader.duration("cacheSyncTimeout", limits.cache_sync_timeout, seconds(1), hours(1));
+}
+
+// leaseDuration > renewDeadline > retryPeriod x 1.2 (client-go's jitter), or two leaders can overlap.
+void read_election(Reader& reader, LeaderElectionConfig& election) {
+    reader.boolean("enabled", election.enabled);
+    reader.text("leaseName", election.lease_name);
+    reader.text("leaseNamespace", election.lease_namespace);
+    reader.duration("leaseDuration", election.lease_duration, seconds(1), hours(1));
+    reader.duration("renewDeadline", election.renew_deadline, milliseconds(500), hours(1));
+    reader.duration("retryPeriod", election.retry_period, milliseconds(100), hours(1));
+    if (!is_dns_name(election.lease_name)) { reader.problem("leaseName", "\"" + election.lease_name + "\" is no object name"); }
+    if (election.lease_duration <= election.renew_deadline) {
+        reader.problem("leaseDuration", "must be longer than renewDeadline");
+    }
+    if (election.renew_deadline * 5 <= election.retry_period * 6) {
+        reader.problem("renewDeadline", "must be longer than 1.2 x retryPeriod");
+    }
+}
+
+void check_listeners(Reader& root, const OperatorConfig& config) {
+    const bool both = config.ops.enabled && config.api.enabled;
+    if (both && config.ops.port == config.api.port) {
+        root.problem("listeners", "ops and api have the same port " + std::to_string(config.ops.port));
+    }
+}
+
+// "etcd" and "etcd.capstan.dev" name the same plugin.
+void check_plugin_names(Reader& root, const OperatorConfig& config) {
+    std::set<std::string> full;
+    for (const auto& [name, plugin] : config.plugins) {
+        if (name.find('.') != std::string::npos) { full.insert(name.substr(0, name.find('.'))); }
+    }
+    for (const auto& [name, plugin] : config.plugins) {
+        if (full.contains(name)) { root.problem("plugins", "\"" + name + "\" is configured twice, by id and by short name"); }
+    }
+}
+
+}  // namespace
+
+Result<OperatorConfig> decode_operator_config(const Document& document) {
+    Problems problems(document);
+    Reader root(document.value, "", problems);
+    OperatorConfig config;
+    std::string api_version;
+    std::string kind;
+    root.require("apiVersion");
+    root.require("kind");
+    root.choice("apiVersion", api_version, {kConfigApiVersion});
+    root.choice("kind", kind, {kOperatorConfigKind});
+    root.each("plugins", [&](const std::string& name, Reader& reader) { read_plugin(name, reader, config.plugins[name]); });
+    root.texts("pluginDirs", config.plugin_dirs);
+    root.text("kubeconfig", config.kubeconfig);
+    root.texts("namespaces", config.namespaces);
+    root.object("listeners", [&](Reader& listeners) {
+        listeners.object("ops", [&](Reader& ops) { read_listener(ops, config.ops); });
+        // Naming the api listener turns it on.
+        listeners.object("api", [&](Reader& api) {
+            config.api.enabled = true;
+            read_listener(api, config.api);
+        });
+    });
+    root.object("logging", [&](Reader& logging) { logging.choice("level", config.log_level, {"debug", "info", "warn", "error"}); });
+    root.object("limits", [&](Reader& limits) { read_limits(limits, config.limits); });
+    root.duration("gracefulStop", config.graceful_stop, seconds(0), hours(1));
+    root.object("leaderElection", [&](Reader& election) { read_election(election, config.leader_election); });
+    root.finish();
+    for (std::size_t i = 0; i < config.namespaces.size(); ++i) {
+        if (!is_dns_name(config.namespaces[i])) { root.problem("namespaces", "\"" + config.namespaces[i] + "\" is no namespace name"); }
+    }
+    check_listeners(root, config);
+    check_plugin_names(root, config);
+    if (!problems.empty()) { return fail(problems.to_error()); }
+    return config;
+}
+
+Result<OperatorConfig> load_operator_config(const std::string& path) {
+    CAPSTAN_TRY(const auto document, load_file(path));
+    return decode_operator_config(document);
+}
+
+}  // namespace capstan::config

@@ -1,0 +1,87 @@
+// The file of `capstan run --config FILE`: apiVersion config.capstan.dev/v1alpha1, kind OperatorConfig.
+//
+// docs/config.example.yaml shows every key with its default. Keys are public: additive only. Thread: values.
+#pragma once
+
+#include "capstan/error.hpp"
+#include "capstan/json.hpp"
+#include "runtime/config/document.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace capstan::config {
+
+inline constexpr std::string_view kConfigApiVersion = "config.capstan.dev/v1alpha1";
+inline constexpr std::string_view kOperatorConfigKind = "OperatorConfig";
+inline constexpr int kConcurrentDefault = 4;  // workers of one controller
+inline constexpr int kConcurrentMax = 16;
+
+struct ControllerConfig {
+    int max_concurrent{0};  // 0: what the plugin's manifest says, else kConcurrentDefault
+};
+
+struct PluginConfig {
+    bool enabled{true};
+    std::string path;                                     // empty: searched in plugin_dirs
+    std::map<std::string, bool> feature_gates;
+    std::map<std::string, ControllerConfig> controllers;  // by name inside the plugin
+    json::Value config{json::object()};                   // handed to the plugin; it checks the keys
+};
+
+struct TlsConfig {
+    std::string certificate_file;  // empty: plain HTTP
+    std::string key_file;
+    std::string client_ca_file;
+    std::string client_auth{"none"};  // none, request, require
+};
+
+struct ListenerConfig {
+    bool enabled{true};
+    std::string address{"127.0.0.1"};
+    std::uint16_t port{0};
+    TlsConfig tls;
+};
+
+struct LimitsConfig {
+    int requests_in_flight{32};                        // to the API server, watches not counted
+    std::chrono::nanoseconds request_timeout{std::chrono::seconds(30)};
+    std::chrono::nanoseconds reconcile_timeout{std::chrono::minutes(2)};
+    std::chrono::nanoseconds cache_sync_timeout{std::chrono::minutes(2)};
+};
+
+struct LeaderElectionConfig {
+    bool enabled{false};
+    std::string lease_name{"capstan"};
+    std::string lease_namespace;  // empty: the namespace the process runs in
+    std::chrono::nanoseconds lease_duration{std::chrono::seconds(15)};
+    std::chrono::nanoseconds renew_deadline{std::chrono::seconds(10)};
+    std::chrono::nanoseconds retry_period{std::chrono::seconds(2)};
+};
+
+struct OperatorConfig {
+    std::map<std::string, PluginConfig> plugins;  // by id (etcd.capstan.dev) or its first label (etcd)
+    std::vector<std::string> plugin_dirs{"/usr/lib/capstan/plugins"};
+    std::string kubeconfig;                       // empty: in-cluster, else $KUBECONFIG
+    std::vector<std::string> namespaces;          // empty: all
+    ListenerConfig ops{true, "127.0.0.1", 8080, {}};
+    ListenerConfig api{false, "127.0.0.1", 8081, {}};
+    std::string log_level{"info"};
+    LimitsConfig limits;
+    std::chrono::nanoseconds graceful_stop{std::chrono::seconds(30)};
+    LeaderElectionConfig leader_election;
+};
+
+// Checks everything and reports every problem at once. Errors: invalid.
+Result<OperatorConfig> decode_operator_config(const Document& document);
+// Reads and decodes. Errors: invalid, too_large, not_found, forbidden, unavailable.
+Result<OperatorConfig> load_operator_config(const std::string& path);
+// The whole configuration with defaults filled in; decodes to an equal one.
+json::Value to_json(const OperatorConfig& config);
+std::string print(const OperatorConfig& config);  // as YAML
+
+}  // namespace capstan::config
