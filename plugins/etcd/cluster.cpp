@@ -1,0 +1,173 @@
+#include "plugins/etcd/cluster.hpp"
+
+#include <algorithm>
+
+namespace capstan::etcd {
+
+namespace {
+
+// The last part of an image's name, without tag and digest: "…/etcd-wrapper:v0.6" is etcd-wrapper.
+std::string_view image_name(std::string_view image) {
+    image = image.substr(0, image.find('@'));
+    image = image.substr(image.rfind('/') + 1);  // npos + 1 is 0
+    return image.substr(0, image.find(':'));
+}
+
+bool foreign_image(std::string_view image) {
+    static constexpr std::string_view kNames[] = {"etcd-wrapper", "etcdbrctl", "etcd-backup-restore"};
+    return std::find(std::begin(kNames), std::end(kNames), image_name(image)) != std::end(kNames);
+}
+
+}  // namespace
+
+Result<Settings> read_settings(const json::Value& config) {
+    Settings settings;
+    const json::View view(config);
+    const auto text = [&](const json::View& field, std::string& out) -> Result<void> {
+        if (field.present()) {
+            CAPSTAN_TRY(auto value, field.as_string());
+            out = value;
+        }
+        return ok();
+    };
+    const auto flag = [&](const json::View& field, bool& out) -> Result<void> {
+        if (field.present()) {
+            CAPSTAN_TRY(out, field.as_bool());
+        }
+        return ok();
+    };
+    CAPSTAN_TRY(text(view["images"]["etcd"], settings.etcd_image));
+    CAPSTAN_TRY(text(view["images"]["capstan"], settings.capstan_image));
+    CAPSTAN_TRY(flag(view["enableEtcdSpecAutoReconcile"], settings.auto_reconcile));
+    bool no_automount = false;
+    CAPSTAN_TRY(flag(view["disableEtcdServiceAccountAutomount"], no_automount));
+    settings.automount_token = !no_automount;
+    return settings;
+}
+
+json::Value Cluster::default_labels() const {
+    return {
+        {"app.kubernetes.io/managed-by", kManagedBy},
+        {"app.kubernetes.io/part-of", name},
+    };
+}
+
+json::Value Cluster::pod_selector() const {
+    return {
+        {"app.kubernetes.io/component", "etcd-statefulset"},
+        {"app.kubernetes.io/managed-by", kManagedBy},
+        {"app.kubernetes.io/part-of", name},
+    };
+}
+
+json::Value Cluster::owner_references() const {
+    return json::list({{
+        {"apiVersion", api::kApiVersion},
+        {"kind", api::kEtcdKind},
+        {"name", name},
+        {"uid", etcd->metadata.uid},
+        {"controller", true},
+        {"blockOwnerDeletion", true},
+    }});
+}
+
+json::Value Cluster::metadata(std::string_view child, std::string_view component) const {
+    json::Value labels = default_labels();
+    std::string name_label(child);
+    std::replace(name_label.begin(), name_label.end(), ':', '-');
+    labels.set("app.kubernetes.io/name", name_label);
+    labels.set("app.kubernetes.io/component", component);
+    return {
+        {"name", child},
+        {"namespace", ns},
+        {"labels", labels},
+        {"ownerReferences", owner_references()},
+    };
+}
+
+Result<Cluster> resolve(const api::Etcd& etcd, const Settings& settings) {
+    const api::EtcdSpec& spec = etcd.spec;
+    Cluster cluster;
+    cluster.etcd = &etcd;
+    cluster.name = etcd.metadata.name;
+    cluster.ns = etcd.metadata.ns;
+    if (spec.replicas < 0 || spec.replicas > kReplicasMax) {
+        return fail(Code::invalid, "/spec/replicas: " + std::to_string(spec.replicas) + " is not between 0 and " +
+                                       std::to_string(kReplicasMax));
+    }
+    cluster.replicas = spec.replicas;
+    cluster.client_port = spec.etcd.client_port.value_or(cluster.client_port);
+    cluster.peer_port = spec.etcd.server_port.value_or(cluster.peer_port);
+    cluster.api_port = spec.backup.port.value_or(cluster.api_port);
+    cluster.launcher_port = spec.etcd.wrapper_port.value_or(cluster.launcher_port);
+    if (spec.etcd.quota) {
+        auto bytes = api::quantity(*spec.etcd.quota);
+        if (!bytes) {
+            return fail(with_context(bytes.error(), "/spec/etcd/quota"));
+        }
+        cluster.quota_bytes = bytes.value();
+    }
+    cluster.etcd_image = spec.etcd.image.value_or(settings.etcd_image);
+    cluster.steward_image = spec.backup.image.value_or(settings.capstan_image);
+    cluster.claim_name = spec.volume_claim_template.value_or(cluster.name);
+    cluster.storage_capacity = spec.storage_capacity ? spec.storage_capacity->text : "16Gi";
+    cluster.automount_token = settings.automount_token;
+
+    const std::string prefix = spec.member_name_prefix.value_or("").empty() ? "" : *spec.member_name_prefix + "-";
+    for (std::int32_t ordinal = 0; ordinal < cluster.replicas; ++ordinal) {
+        const std::string pod = cluster.name + "-" + std::to_string(ordinal);
+        const std::string host = pod + "." + cluster.peer_service() + "." + cluster.ns + ".svc";
+        cluster.members.push_back({
+            prefix + pod,
+            pod,
+            "http://" + host + ":" + std::to_string(cluster.peer_port),
+            "http://" + host + ":" + std::to_string(cluster.client_port),
+        });
+    }
+    return cluster;
+}
+
+std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate) {
+    const api::EtcdSpec& spec = etcd.spec;
+    if (!member_gate) {
+        return Refusal{"GateDisabled",
+                       "Feature gate EtcdMember of plugin etcd.capstan.dev is off, and this version runs clusters only "
+                       "with it on; set plugins.etcd.featureGates.EtcdMember to true"};
+    }
+    const char* tls = spec.etcd.client_url_tls ? "spec.etcd.clientUrlTls"
+                      : spec.etcd.peer_url_tls ? "spec.etcd.peerUrlTls"
+                      : spec.backup.tls        ? "spec.backup.tls"
+                                               : nullptr;
+    if (tls != nullptr) {
+        return Refusal{"TLSNotSupported", std::string(tls) + " asks for TLS, which this version cannot set up yet"};
+    }
+    if (spec.etcd.bootstrap_with_existing_cluster) {
+        return Refusal{"BootstrapNotSupported",
+                       "spec.etcd.bootstrapWithExistingCluster asks to join a running cluster, which this version "
+                       "cannot do yet"};
+    }
+    if (!spec.etcd.additional_advertise_peer_urls.empty()) {
+        return Refusal{"PeerURLsNotSupported",
+                       "spec.etcd.additionalAdvertisePeerURLs asks for further peer addresses, which this version "
+                       "cannot announce yet"};
+    }
+    if (spec.etcd.image && foreign_image(*spec.etcd.image)) {
+        return Refusal{"ImageNotUsable", "spec.etcd.image must be an image with /usr/local/bin/etcd; \"" +
+                                             spec.etcd.image->substr(0, 256) + "\" is the wrapper's"};
+    }
+    if (spec.backup.image && foreign_image(*spec.backup.image)) {
+        return Refusal{"ImageNotUsable", "spec.backup.image must be a capstan image; \"" +
+                                             spec.backup.image->substr(0, 256) + "\" is the one of backup-restore"};
+    }
+    return std::nullopt;
+}
+
+std::optional<Refusal> limitation(const api::Etcd& etcd) {
+    if (etcd.spec.backup.store) {
+        return Refusal{"BackupsNotTaken", "The cluster runs, but spec.backup.store is not used: this version takes no "
+                                          "backups yet"};
+    }
+    return std::nullopt;
+}
+
+}  // namespace capstan::etcd

@@ -1,0 +1,97 @@
+// One Etcd, resolved: every name, port, image and default that its children are made from.
+//
+// Pure. Defaults and names: etcd-druid 0.38. Owner: the reconcile that made it. Thread: values.
+#pragma once
+
+#include "api/etcd.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace capstan::etcd {
+
+inline constexpr std::string_view kPluginVersion = "0.1.0";
+inline constexpr std::string_view kMemberGate = "EtcdMember";
+inline constexpr std::string_view kFinalizer = "druid.gardener.cloud/etcd-druid";
+inline constexpr std::string_view kManagedBy = "etcd-druid";  // label value; selectors of running clusters depend on it
+
+inline constexpr std::string_view kAnnotationOperation = "druid.gardener.cloud/operation";
+inline constexpr std::string_view kAnnotationOperationOld = "gardener.cloud/operation";
+inline constexpr std::string_view kAnnotationSuspend = "druid.gardener.cloud/suspend-etcd-spec-reconcile";
+inline constexpr std::string_view kAnnotationUnhealthyEviction =
+    "resources.druid.gardener.cloud/allow-unhealthy-pod-eviction";
+inline constexpr std::string_view kAnnotationCreateAsLearner = "druid.gardener.cloud/create-as-learner";
+inline constexpr std::string_view kAnnotationConfigHash = "druid.gardener.cloud/config-hash";
+inline constexpr std::string_view kLabelOwnedBy = "gardener.cloud/owned-by";
+inline constexpr std::string_view kLabelPodName = "druid.gardener.cloud/pod-name";
+
+inline constexpr std::string_view kDataMount = "/var/etcd/data";
+inline constexpr std::string_view kDataDir = "/var/etcd/data/new.etcd";
+inline constexpr std::string_view kRunDir = "/var/run/capstan";
+inline constexpr std::string_view kBinDir = "/opt/capstan";
+
+inline constexpr std::int32_t kReplicasMax = 9;  // raft groups beyond this only get slower
+
+// The plugin's own part of the configuration file.
+struct Settings {
+    std::string etcd_image{"quay.io/coreos/etcd:v3.5.33"};
+    std::string capstan_image{"capstan:" + std::string(kPluginVersion)};
+    bool auto_reconcile{true};      // a changed spec is carried out without the operation annotation
+    bool automount_token{true};     // ServiceAccount.automountServiceAccountToken
+};
+Result<Settings> read_settings(const json::Value& config);
+
+struct Member {
+    std::string name;  // etcd's name for it, the EtcdMember's and the Lease's
+    std::string pod;
+    std::string peer_url;
+    std::string client_url;
+};
+
+struct Cluster {
+    const api::Etcd* etcd{nullptr};  // borrowed
+    std::string name;
+    std::string ns;
+    std::int32_t replicas{0};
+    std::vector<Member> members;  // one per replica, by ordinal
+    std::int32_t client_port{2379};
+    std::int32_t peer_port{2380};
+    std::int32_t api_port{8080};
+    std::int32_t launcher_port{9095};
+    std::int64_t quota_bytes{8589934592};
+    std::string etcd_image;
+    std::string steward_image;
+    std::string claim_name;
+    std::string storage_capacity;
+    bool automount_token{true};
+
+    std::string client_service() const { return name + "-client"; }
+    std::string peer_service() const { return name + "-peer"; }
+    std::string config_map() const { return name + "-config"; }
+    std::string role() const { return "druid.gardener.cloud:etcd:" + name; }
+    std::string local_host() const { return name + "-local"; }
+
+    json::Value default_labels() const;   // the two labels of every child
+    json::Value pod_selector() const;     // those of every pod
+    json::Value owner_references() const;
+    // metadata of a child: name, namespace, labels with name and component, owner.
+    json::Value metadata(std::string_view child, std::string_view component) const;
+};
+
+// Requires: a decoded Etcd that outlives the result. Errors: invalid (a quantity, or more than kReplicasMax members),
+// unsupported (see refusal()).
+Result<Cluster> resolve(const api::Etcd& etcd, const Settings& settings);
+
+// Something in the spec that this version does not do.
+struct Refusal {
+    std::string reason;   // condition reason, TitleCase
+    std::string message;  // one sentence
+};
+// What keeps the Etcd from being carried out at all; nullopt: nothing.
+std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate);
+// What is accepted but not done yet.
+std::optional<Refusal> limitation(const api::Etcd& etcd);
+
+}  // namespace capstan::etcd
