@@ -1,0 +1,62 @@
+#include "plugins/steward-bridge/configuration.hpp"
+
+#include "capstan/clock.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+namespace capstan::steward {
+
+Result<Identity> Identity::from_environment() {
+    Identity identity;
+    const std::array<std::pair<const char*, std::string*>, 6> variables{{{"POD_NAME", &identity.pod},
+                                                                         {"POD_NAMESPACE", &identity.ns},
+                                                                         {"CAPSTAN_ETCD_NAME", &identity.etcd},
+                                                                         {"CAPSTAN_MEMBER_NAME", &identity.member},
+                                                                         {"CAPSTAN_CONFIGMAP_NAME", &identity.config_map},
+                                                                         {"CAPSTAN_RUN_DIR", &identity.run_dir}}};
+    for (const auto& [name, field] : variables) {
+        const char* value = std::getenv(name);
+        if (value == nullptr || *value == '\0') {
+            return fail(Code::invalid, std::string("environment variable ") + name +
+                                           " is not set; the etcd plugin's StatefulSet sets it");
+        }
+        *field = value;
+    }
+    return identity;
+}
+
+Result<Configuration> Configuration::parse(std::string_view text, const std::string& member) {
+    CAPSTAN_TRY(const json::Value root, json::parse(text));
+    const json::View view(root);
+    CAPSTAN_TRY(const std::string_view version, view["apiVersion"].as_string());
+    if (version != "config.capstan.dev/v1alpha1") {
+        return fail(view["apiVersion"].error("this steward reads config.capstan.dev/v1alpha1 only"));
+    }
+    Configuration out;
+    CAPSTAN_TRY(out.replicas, view["etcd"]["replicas"].as_int());
+    out.launcher_port = static_cast<std::uint16_t>(view["ports"]["launcher"].int_or(9095));
+    CAPSTAN_TRY(const std::string_view local, view["endpoints"]["local"].as_string());
+    out.local_endpoint = local;
+    for (const json::Value& endpoint : view["endpoints"]["service"].array()) {
+        if (const std::string* url = endpoint.if_string()) {
+            out.service_endpoints.push_back(*url);
+        }
+    }
+    CAPSTAN_TRY(const std::string_view data_dir, view["dataDir"].as_string());
+    out.data_dir = data_dir;
+    const auto heartbeat = parse_duration(view["heartbeat"].string_or("10s"));
+    if (!heartbeat || *heartbeat < std::chrono::seconds(1)) {
+        return fail(view["heartbeat"].error("not a duration of at least 1s"));
+    }
+    out.heartbeat = *heartbeat;
+    const json::View own = view["members"][member];
+    CAPSTAN_TRY(const std::string_view hash, own["configHash"].as_string());
+    out.config_hash = hash;
+    CAPSTAN_TRY(own["config"].as_object());
+    out.etcd = *own["config"].value();
+    return out;
+}
+
+}  // namespace capstan::steward

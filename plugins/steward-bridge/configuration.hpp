@@ -1,0 +1,40 @@
+// What the steward is told: by its environment who it is, by `steward.yaml` how its member shall run.
+//
+// Contract: plugins/etcd/README.md. Unknown fields of steward.yaml are ignored, so the operator may be newer. Values.
+#pragma once
+
+#include "capstan/error.hpp"
+#include "capstan/json.hpp"
+#include "capstan/object_ref.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace capstan::steward {
+
+struct Identity {
+    std::string pod, ns, etcd, member, config_map;
+    std::string run_dir;  // as in the contract, not yet mapped
+    ObjectKey member_key() const { return {ns, member}; }
+    ObjectKey config_map_key() const { return {ns, config_map}; }
+    // Errors: invalid, names the missing variable.
+    static Result<Identity> from_environment();
+};
+
+struct Configuration {
+    std::int64_t replicas{1};
+    std::uint16_t launcher_port{9095};
+    std::string local_endpoint;                  // this member's client URL
+    std::vector<std::string> service_endpoints;  // client URLs that reach any member
+    std::string data_dir;
+    std::chrono::nanoseconds heartbeat{std::chrono::seconds(10)};
+    std::string config_hash;
+    json::Value etcd;  // complete etcd configuration of this member
+
+    // `text`: value of the ConfigMap key. Errors: invalid, with the field's path.
+    static Result<Configuration> parse(std::string_view text, const std::string& member);
+};
+
+}  // namespace capstan::steward

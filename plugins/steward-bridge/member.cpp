@@ -1,0 +1,85 @@
+#include "plugins/steward-bridge/member.hpp"
+
+#include <utility>
+
+namespace capstan::steward {
+
+bool Member::authorized(std::string_view authorization) const noexcept {
+    constexpr std::string_view kScheme = "Bearer ";
+    if (authorization.size() != kScheme.size() + token_.size() || authorization.substr(0, kScheme.size()) != kScheme) {
+        return false;
+    }
+    unsigned difference = 0;
+    for (std::size_t i = 0; i < token_.size(); ++i) {
+        difference |= static_cast<unsigned char>(authorization[kScheme.size() + i]) ^ static_cast<unsigned char>(token_[i]);
+    }
+    return difference == 0;
+}
+
+void Member::request_run(RunRequest request) {
+    {
+        const std::lock_guard lock(mutex_);
+        const bool same = request.run == current_run_ && run_state_ != RunState::none;
+        const bool busy_without_name = request.run.empty() && run_state_ == RunState::progress;
+        if (same && !request.run.empty()) {
+            return;
+        }
+        if (busy_without_name) {
+            return;
+        }
+        current_run_ = request.run;
+        run_state_ = RunState::progress;
+        request_ = std::move(request);
+    }
+    wake_.notify();
+}
+
+std::optional<RunRequest> Member::take_request() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(request_, std::nullopt);
+}
+
+RunState Member::run_state(const std::string& run) {
+    const std::lock_guard lock(mutex_);
+    if (!run.empty()) {
+        return run == current_run_ ? run_state_ : RunState::none;
+    }
+    const bool finished = run_state_ == RunState::successful || run_state_ == RunState::failed;
+    return finished ? std::exchange(run_state_, RunState::none) : run_state_;
+}
+
+void Member::finish_run(RunState state, std::string etcd_config) {
+    const std::lock_guard lock(mutex_);
+    if (request_) {
+        return;  // a newer request waits; its result counts
+    }
+    run_state_ = state;
+    if (state == RunState::successful) {
+        etcd_config_ = std::move(etcd_config);
+    }
+}
+
+std::optional<std::string> Member::etcd_config() const {
+    const std::lock_guard lock(mutex_);
+    return etcd_config_;
+}
+
+void Member::set_status(std::optional<EtcdStatus> status) {
+    bool changed = false;
+    {
+        const std::lock_guard lock(mutex_);
+        changed = status.has_value() != status_.has_value() ||
+                  (status && (status->member_id != status_->member_id || status->leader != status_->leader));
+        status_ = std::move(status);
+    }
+    if (changed) {
+        beat_.notify();
+    }
+}
+
+std::optional<EtcdStatus> Member::status() const {
+    const std::lock_guard lock(mutex_);
+    return status_;
+}
+
+}  // namespace capstan::steward

@@ -1,0 +1,58 @@
+// State that the steward's service, heartbeat and routes share about their one member.
+//
+// The service writes, the others read and ask. Owns its mutex. Thread: any.
+#pragma once
+
+#include "capstan/plugin.hpp"
+#include "plugins/steward-bridge/configuration.hpp"
+#include "plugins/steward-bridge/etcd_gateway.hpp"
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace capstan::steward {
+
+enum class RunState : std::uint8_t { none, progress, successful, failed };  // of an initialisation
+
+struct RunRequest {
+    std::string run;  // the launcher's name for it; "" from a launcher that gives none
+    bool full{true};
+};
+
+class Member {
+public:
+    Member(const HostTables& host, Identity identity, std::string token)
+        : identity_(std::move(identity)), token_(std::move(token)), wake_(host), beat_(host) {}
+
+    const Identity& identity() const noexcept { return identity_; }
+    // True when no token is asked for, or `authorization` is "Bearer <token>". Constant time.
+    bool authorized(std::string_view authorization) const noexcept;
+
+    Token& wake() noexcept { return wake_; }  // something changed: the member service looks again
+    Token& beat() noexcept { return beat_; }  // new facts: the heartbeat goes out at once
+
+    // A launcher asks for an initialisation; asking again for the same run changes nothing.
+    void request_run(RunRequest request);
+    std::optional<RunRequest> take_request();
+    // `run` "" : the peer's behaviour, a finished state is reported once and then reset.
+    RunState run_state(const std::string& run);
+    void finish_run(RunState state, std::string etcd_config);
+    std::optional<std::string> etcd_config() const;
+
+    void set_status(std::optional<EtcdStatus> status);
+    std::optional<EtcdStatus> status() const;
+
+private:
+    const Identity identity_;
+    const std::string token_;
+    Token wake_, beat_;
+    mutable std::mutex mutex_;
+    std::optional<RunRequest> request_;       // guarded by mutex_, as all below
+    std::string current_run_;
+    RunState run_state_{RunState::none};
+    std::optional<std::string> etcd_config_;
+    std::optional<EtcdStatus> status_;
+};
+
+}  // namespace capstan::steward

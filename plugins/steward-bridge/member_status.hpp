@@ -1,0 +1,49 @@
+// What the member says about itself: the status of its EtcdMember, and when it is worth a write.
+//
+// Pure; time is handed in. Transitions are written at once, other values at most every kWriteGapMin, and unchanged
+// facts are confirmed when half of a reader's age limit has passed (docs/architecture.md, "EtcdMember at rest").
+#pragma once
+
+#include "api/etcd_member.hpp"
+#include "capstan/clock.hpp"
+#include "plugins/steward-bridge/etcd_gateway.hpp"
+
+#include <optional>
+#include <string>
+
+namespace capstan::steward {
+
+inline constexpr std::size_t kTransitionsMax = 10;
+inline constexpr std::chrono::seconds kWriteGapMin{5};
+inline constexpr std::chrono::minutes kFactsAgeMax{10};  // what readers allow; refreshed after half of it
+
+class MemberStatus {
+public:
+    // Takes over what an earlier process reported.
+    explicit MemberStatus(api::EtcdMemberStatus known = {}) : known_(std::move(known)), written_(known_) {}
+
+    bool has_record() const { return known_.id.has_value() && !known_.id->empty(); }
+    const api::EtcdMemberStatus& get() const { return known_; }
+    std::optional<api::MemberState> state() const;
+    std::optional<api::MemberSubState> sub_state() const;
+
+    // Appends unless state, sub-state and reason repeat the newest entry; the oldest beyond kTransitionsMax go.
+    void enter(api::MemberState state, std::optional<api::MemberSubState> sub_state, std::string reason,
+               std::string message, WallTime now);
+    // A fresh answer of the running etcd; enters Started with the right role.
+    void observe(const EtcdStatus& status, const std::string& config_hash, WallTime now);
+    // Sets or, with an empty reason, clears the condition `type`.
+    void condition(std::string_view type, std::string reason, std::string message, WallTime now);
+
+    // The status to write now, if any.
+    std::optional<json::Value> due(WallTime now) const;
+    void written(WallTime now);
+
+private:
+    bool urgent() const;  // something a reader waits for has changed
+    api::EtcdMemberStatus known_;
+    api::EtcdMemberStatus written_;
+    std::optional<WallTime> written_at_;
+};
+
+}  // namespace capstan::steward

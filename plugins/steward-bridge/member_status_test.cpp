@@ -1,0 +1,113 @@
+#include "plugins/steward-bridge/member_status.hpp"
+
+#include <gtest/gtest.h>
+
+namespace capstan::steward {
+namespace {
+
+using api::MemberState;
+using api::MemberSubState;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+const WallTime kStart{std::chrono::seconds(1'800'000'000)};
+
+EtcdStatus answer(bool leader, std::int64_t size = 20'480) {
+    EtcdStatus status;
+    status.member_id = "a1";
+    status.cluster_id = "c1";
+    status.version = "3.4.23";
+    status.leader = leader;
+    status.has_leader = true;
+    status.db_size = size;
+    status.db_size_in_use = size;
+    return status;
+}
+
+TEST(MemberStatus, EntersStartedWithItsRoleAfterValidation) {
+    MemberStatus status;
+    status.enter(MemberState::initializing, MemberSubState::db_validation_full, "DetectedPreviousUncleanExit", {}, kStart);
+    status.observe(answer(false), "h", kStart);
+    ASSERT_EQ(status.get().transitions.size(), 2U);
+    EXPECT_EQ(status.get().transitions[1].reason, "DBValidationSucceeded");
+    EXPECT_EQ(status.sub_state(), MemberSubState::follower);
+    status.observe(answer(true), "h", kStart);
+    EXPECT_EQ(status.get().transitions.back().reason, "GainedClusterLeadership");
+    status.observe(answer(false), "h", kStart);
+    EXPECT_EQ(status.get().transitions.back().reason, "LostClusterLeadership");
+}
+
+TEST(MemberStatus, KeepsItsRoleWhileThereIsNoLeader) {
+    MemberStatus status;
+    status.observe(answer(true), "h", kStart);
+    EtcdStatus none = answer(false);
+    none.has_leader = false;
+    status.observe(none, "h", kStart);
+    EXPECT_EQ(status.sub_state(), MemberSubState::leader);
+    EXPECT_EQ(status.get().transitions.size(), 1U);
+}
+
+TEST(MemberStatus, RepeatsNoTransitionAndKeepsTheNewestTen) {
+    MemberStatus status;
+    status.enter(MemberState::new_, std::nullopt, "NewClusterCreated", {}, kStart);
+    status.enter(MemberState::new_, std::nullopt, "NewClusterCreated", {}, kStart + seconds(5));
+    EXPECT_EQ(status.get().transitions.size(), 1U);
+    for (int i = 0; i < 30; ++i) {
+        status.observe(answer(i % 2 == 0), "h", kStart + seconds(i));
+    }
+    EXPECT_EQ(status.get().transitions.size(), kTransitionsMax);
+    EXPECT_EQ(status.get().transitions.back().transition_time, to_rfc3339(kStart + seconds(29)));
+}
+
+TEST(MemberStatus, WritesTransitionsAtOnceAndSizesAtMostEveryFiveSeconds) {
+    MemberStatus status;
+    status.observe(answer(true), "h", kStart);
+    ASSERT_TRUE(status.due(kStart));
+    status.written(kStart);
+    status.observe(answer(true, 40'960), "h", kStart + seconds(1));
+    EXPECT_FALSE(status.due(kStart + seconds(1)));
+    EXPECT_TRUE(status.due(kStart + kWriteGapMin));
+    status.observe(answer(false, 40'960), "h", kStart + seconds(2));
+    EXPECT_TRUE(status.due(kStart + seconds(2)));
+}
+
+TEST(MemberStatus, AtRestOnlyConfirmsAfterHalfOfTheAgeLimit) {
+    MemberStatus status;
+    status.observe(answer(true), "h", kStart);
+    status.written(kStart);
+    for (int second = 1; second < 300; ++second) {
+        status.observe(answer(true), "h", kStart + seconds(second));
+        ASSERT_FALSE(status.due(kStart + seconds(second))) << second;
+    }
+    status.observe(answer(true), "h", kStart + minutes(5));
+    EXPECT_TRUE(status.due(kStart + minutes(5)));
+}
+
+TEST(MemberStatus, TakesOverWhatAnEarlierProcessReported) {
+    api::EtcdMemberStatus known;
+    known.id = "a1";
+    known.transitions.push_back({std::nullopt, "GainedClusterLeadership", MemberState::started, MemberSubState::leader,
+                                 to_rfc3339(kStart)});
+    MemberStatus status(known);
+    EXPECT_TRUE(status.has_record());
+    EXPECT_FALSE(status.due(kStart + minutes(30)));  // nothing observed yet: nothing to say
+    status.observe(answer(true), "", kStart + minutes(30));
+    EXPECT_TRUE(status.due(kStart + minutes(30)));
+    EXPECT_EQ(status.get().transitions.size(), 1U);
+}
+
+TEST(MemberStatus, ConditionsComeAndGo) {
+    MemberStatus status;
+    status.condition("Initialized", "DataLost", "gone", kStart);
+    ASSERT_EQ(status.get().conditions.size(), 1U);
+    EXPECT_TRUE(status.due(kStart));
+    status.written(kStart);
+    status.condition("Initialized", "DataLost", "gone", kStart + seconds(9));
+    EXPECT_FALSE(status.due(kStart + seconds(9)));
+    status.condition("Initialized", {}, {}, kStart + seconds(9));
+    EXPECT_TRUE(status.get().conditions.empty());
+    EXPECT_TRUE(status.due(kStart + seconds(9)));
+}
+
+}  // namespace
+}  // namespace capstan::steward

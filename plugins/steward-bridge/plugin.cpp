@@ -1,0 +1,56 @@
+// steward-bridge: the sidecar of one etcd member.
+#include "plugins/steward-bridge/files.hpp"
+#include "plugins/steward-bridge/heartbeat.hpp"
+#include "plugins/steward-bridge/member_service.hpp"
+#include "plugins/steward-bridge/routes.hpp"
+
+#include <sys/random.h>
+
+namespace capstan::steward {
+namespace {
+
+// Wakes the member service when its EtcdMember or its configuration changes; the service does the work.
+class Waker final : public Controller {
+public:
+    explicit Waker(Member& member) noexcept : member_(member) {}
+    Outcome reconcile(Call&, const Request&) override {
+        member_.wake().notify();
+        return Outcome::done();
+    }
+
+private:
+    Member& member_;
+};
+
+Result<std::string> make_token() {
+    unsigned char raw[32];
+    if (::getrandom(raw, sizeof raw, 0) != static_cast<ssize_t>(sizeof raw)) {
+        return fail(Code::unavailable, "getrandom gave no bytes");
+    }
+    std::string hex;
+    for (const unsigned char byte : raw) {
+        constexpr std::string_view kDigits = "0123456789abcdef";
+        hex += kDigits[byte >> 4U];
+        hex += kDigits[byte & 15U];
+    }
+    return hex;
+}
+
+Result<void> make_plugin(Setup& setup) {
+    CAPSTAN_TRY(const Identity identity, Identity::from_environment());
+    CAPSTAN_TRY(const PodMap map, PodMap::load());
+    CAPSTAN_TRY(const std::string token, make_token());
+    CAPSTAN_TRY(write_file(map.path(identity.run_dir) + "/token", token + "\n"));
+    auto member = std::make_shared<Member>(setup.host(), identity, token);
+    setup.controller("member", std::make_unique<Waker>(*member));
+    setup.service("member", std::make_unique<MemberService>(*member));
+    setup.service("heartbeat", std::make_unique<Heartbeat>(*member));
+    add_routes(setup, *member);
+    setup.own(member);
+    return ok();
+}
+
+}  // namespace
+}  // namespace capstan::steward
+
+CAPSTAN_PLUGIN(capstan::steward::make_plugin)
