@@ -115,32 +115,36 @@ struct WatchOptions {
 };
 
 struct WatchEvent {
-    enum class Type : std::uint8_t { added, modified, deleted, bookmark, error };
-    Type type{Type::error};
+    enum class Type : std::uint8_t { added, modified, deleted, bookmark, undecodable };
+    Type type{Type::undecodable};
     ObjectPtr object;               // added, modified, deleted
     std::string resource_version;   // of the object or bookmark
     bool initial_events_end{false}; // bookmark
-    Error error;                    // error (the stream ends), or an event that could not be decoded
+    Error error;                    // undecodable: why; the stream goes on
 };
 
 struct WatchHandler {
     std::function<void()> on_open;                // status 200
     std::function<void()> on_bytes;               // any bytes at all, before on_event
     std::function<void(WatchEvent)> on_event;
-    std::function<void(Result<void>)> on_end;     // last; ok: the server ended the stream at an event boundary
+    // Last. ok: the server ended the stream at an event boundary. Errors: of the head, of an ERROR event (expired and
+    // others), unavailable (cut, also in the middle of an event, or a line that is no JSON), too_large (a line).
+    std::function<void(Result<void>)> on_end;
 };
 
 struct ClientOptions {
-    std::string host;                 // "127.0.0.1:6443": Host label of metrics
+    std::string host;                 // "127.0.0.1:6443": host label of metrics
     std::string user_agent{"capstan"};
     TokenSource* tokens{nullptr};     // borrowed; nullptr: no bearer token
     ClientObserver* observer{nullptr};  // borrowed; may be nullptr
 };
 
+struct ClientState;
+
 class Client {
 public:
     Client(net::Loop& loop, net::HttpClient& http, ClientOptions options);  // borrowed; outlive *this
-    ~Client();                                                              // cancels every call
+    ~Client();  // no call is answered after this; handles left may still be destroyed
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
 
@@ -167,8 +171,7 @@ public:
                                  std::function<void(Result<net::HttpResponse>)> done);
 
 private:
-    struct State;
-    std::shared_ptr<State> state_;  // shared with calls in flight, which may outlive *this by one loop turn
+    std::shared_ptr<ClientState> state_;  // shared with calls in flight, whose handles may outlive *this
 };
 
 }  // namespace capstan::kube

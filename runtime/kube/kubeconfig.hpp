@@ -17,7 +17,6 @@ namespace capstan::kube {
 // Everything needed for net::make_http_client and Client. PEM texts are loaded already.
 struct ConnectionConfig {
     net::HttpClientOptions http;
-    std::string path_prefix;  // of a server URL with a path; must be empty today (unsupported)
     std::string host;         // "127.0.0.1:6443"
     std::string ns;           // the context's namespace; "default" when it names none
     std::string token;        // literal

@@ -1,5 +1,5 @@
-// Walks compact JSON that this program wrote itself (json::dump), without building a tree. Never for foreign input: bounds
-// are kept, but malformed text gives "absent", not an error. Thread: any.
+// Walks JSON text without building a tree: the bytes of our own objects, and the outline of a foreign document whose
+// pieces are then parsed by json::parse. Bounds are kept, but malformed text gives "absent", not an error. Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,8 @@ std::optional<std::string_view> member(std::string_view object, std::string_view
 void each(std::string_view container, const std::function<bool(std::string_view, std::string_view)>& visit);
 // RFC 6901.
 std::optional<std::string_view> pointer(std::string_view document, std::string_view path) noexcept;
+// One RFC 6901 token unescaped; nullopt when malformed.
+std::optional<std::string> unescape_token(std::string_view token);
 // Unescapes a raw JSON string; nullopt when `text` is no string.
 std::optional<std::string> to_text(std::string_view text);
 

@@ -5,13 +5,11 @@
 
 #include "capstan/error.hpp"
 #include "capstan/object_ref.hpp"
-#include "runtime/net/http.hpp"
 #include "runtime/net/loop.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,7 +35,6 @@ struct Resource {
 // a name without namespace for a namespaced one).
 Result<std::string> object_path(const Resource& resource, std::string_view ns, std::string_view name,
                                 std::string_view subresource = {});
-std::string escape_query(std::string_view value);  // percent-encoding of everything but unreserved characters
 
 class Resources {
 public:

@@ -1,0 +1,376 @@
+#include "runtime/kube/client.hpp"
+
+#include "test/fakes/local_transport.hpp"
+#include "test/fakes/virtual_loop.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <string>
+
+namespace capstan::kube {
+namespace {
+
+using namespace std::chrono_literals;
+
+const GroupVersionKind kLease{"coordination.k8s.io", "v1", "Lease"};
+const GroupVersionKind kNode{"", "v1", "Node"};
+constexpr const char* kObject = R"({"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"7"}})";
+
+// A scripted API server: answers by "METHOD target", else 404; discovery of two groups is built in.
+struct Script {
+    struct Answer {
+        int status{200};
+        std::string body;
+        net::Headers headers;
+    };
+    std::map<std::string, std::deque<Answer>> answers;  // the last one stays
+    std::vector<std::string> seen;                      // "METHOD target [content type] body"
+    std::vector<std::string> tokens;
+    std::shared_ptr<net::ServerExchange> stream;        // the last watch answered with "hold"
+
+    net::ServerHandler handler() {
+        answers["GET /apis/coordination.k8s.io/v1"] = {{200, R"({"kind":"APIResourceList","resources":[
+            {"name":"leases","kind":"Lease","namespaced":true,"verbs":["get","list","watch"]},
+            {"name":"leases/status","kind":"Lease","namespaced":true}]})", {}}};
+        answers["GET /api/v1"] = {{200, R"({"resources":[{"name":"nodes","kind":"Node","namespaced":false}]})", {}}};
+        return [this](std::shared_ptr<net::ServerExchange> exchange) {
+            exchange->read_all(1 << 20, [this, exchange](Result<std::string> body) { answer(exchange, body.value()); });
+        };
+    }
+    void answer(const std::shared_ptr<net::ServerExchange>& exchange, const std::string& body) {
+        const std::string line = exchange->method() + " " + exchange->target();
+        const std::string type(net::find_header(exchange->headers(), "content-type"));
+        seen.push_back(line + (type.empty() ? "" : " [" + type + "]") + (body.empty() ? "" : " " + body));
+        tokens.emplace_back(net::find_header(exchange->headers(), "authorization"));
+        auto& queue = answers[line];
+        if (queue.empty()) {
+            exchange->respond(404, {}, "404 page not found");
+            return;
+        }
+        const Answer next = queue.front();
+        if (queue.size() > 1) {
+            queue.pop_front();
+        }
+        if (next.body == "hold") {
+            exchange->start(200, {});
+            stream = exchange;
+        } else {
+            exchange->respond(next.status, next.headers, next.body);
+        }
+    }
+};
+
+struct Tokens final : TokenSource {
+    std::string now{"one"};
+    std::string next;
+    Result<std::string> token() override { return now; }
+    bool refused(const std::string& used) override {
+        now = next.empty() ? now : next;
+        return now != used;
+    }
+};
+
+struct Observer final : ClientObserver {
+    std::vector<std::string> lines;
+    void request_done(std::string_view method, std::string_view code, std::string_view host, std::chrono::nanoseconds d) override {
+        lines.push_back(std::string(method) + " " + std::string(code) + " " + std::string(host) + " " + std::to_string(d.count()));
+    }
+    void warning(std::string_view text) override { lines.emplace_back(text); }
+};
+
+struct ClientTest : testing::Test {
+    test::VirtualLoop loop;
+    Script script;
+    test::LocalTransport http{loop, script.handler(), {.latency = 1ms}};
+    Tokens tokens;
+    Observer observer;
+    Client client{loop, http, {.host = "h:1", .tokens = &tokens, .observer = &observer}};
+    std::string outcome;
+    CallHandle call;
+
+    Client::ObjectDone note() {
+        return [this](Result<ObjectPtr> result) {
+            if (!result) {
+                outcome += std::string(to_string(result.error().code)) + "|" + result.error().message;
+            } else {
+                outcome += result.value() ? std::string(result.value()->resource_version()) : "gone";
+            }
+            call.reset();  // inside the callback, on purpose
+        };
+    }
+    std::function<void(Result<ListPage>)> note_list() {
+        return [this](Result<ListPage> result) {
+            outcome = result ? std::to_string(result.value().items.size()) + " items at " + result.value().resource_version + " then '" +
+                                   result.value().continue_token + "'"
+                             : std::string(to_string(result.error().code)) + "|" + result.error().message;
+        };
+    }
+    std::string last() const { return script.seen.empty() ? "" : script.seen.back(); }
+};
+
+constexpr const char* kItem = "/apis/coordination.k8s.io/v1/namespaces/x/leases/a";
+
+TEST_F(ClientTest, GetsAnObjectAfterOneDiscovery) {
+    script.answers[std::string("GET ") + kItem] = {{200, kObject, {}}};
+    call = client.get(kLease, {"x", "a"}, {}, note());
+    EXPECT_EQ(outcome, "");
+    loop.run_for(1s);
+    call = client.get(kLease, {"x", "a"}, {}, note());
+    loop.run_for(1s);
+    EXPECT_EQ(outcome, "77");
+    EXPECT_EQ(script.seen.size(), 3u);
+    EXPECT_EQ(observer.lines.back(), "GET 200 h:1 2000000");
+    EXPECT_EQ(script.tokens.back(), "Bearer one");
+}
+
+TEST_F(ClientTest, BuildsTheRequestOfEachWrite) {
+    script.answers["POST /apis/coordination.k8s.io/v1/namespaces/x/leases?fieldManager=m&dryRun=All"] = {{201, kObject, {}}};
+    call = client.create(kLease, "x", "{}", {.field_manager = "m", .dry_run = true}, note());
+    loop.run_for(1s);
+    EXPECT_EQ(last(), "POST /apis/coordination.k8s.io/v1/namespaces/x/leases?fieldManager=m&dryRun=All [application/json] {}");
+    script.answers[std::string("PATCH ") + kItem + "/status?fieldManager=m%201&force=true"] = {{200, kObject, {}}};
+    call = client.patch(kLease, {"x", "a"}, "{}",
+                        {.type = PatchType::apply, .subresource = "status", .field_manager = "m 1", .force = true}, note());
+    loop.run_for(1s);
+    EXPECT_EQ(last(), std::string("PATCH ") + kItem + "/status?fieldManager=m%201&force=true [application/apply-patch+yaml] {}");
+    script.answers[std::string("PATCH ") + kItem] = {{200, kObject, {}}};
+    call = client.patch(kLease, {"x", "a"}, "[]", {.type = PatchType::json}, note());
+    loop.run_for(1s);
+    EXPECT_EQ(last(), std::string("PATCH ") + kItem + " [application/json-patch+json] []");
+    script.answers[std::string("DELETE ") + kItem] = {{200, R"({"kind":"Status","status":"Success"})", {}}};
+    call = client.remove(kLease, {"x", "a"}, {.uid = "u", .resource_version = "7", .propagation = Propagation::foreground}, note());
+    loop.run_for(1s);
+    EXPECT_EQ(last(), std::string("DELETE ") + kItem + R"( [application/json] {"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u","resourceVersion":"7"},"propagationPolicy":"Foreground"})");
+    EXPECT_EQ(outcome, "777gone");
+}
+
+TEST_F(ClientTest, TellsAnObjectThatStaysFromOneThatIsGone) {
+    const std::string deleting = R"({"kind":"Lease","metadata":{"name":"a","resourceVersion":"8","deletionTimestamp":"2026-01-01T00:00:00Z")";
+    script.answers[std::string("DELETE ") + kItem] = {{200, deleting + R"(,"finalizers":["f"]}})", {}}, {200, deleting + "}}", {}}, {200, kObject, {}}};
+    for (int i = 0; i < 3; ++i) {
+        call = client.remove(kLease, {"x", "a"}, {}, note());
+        loop.run_for(1s);
+    }
+    EXPECT_EQ(outcome, "8gonegone");
+}
+
+struct NameRow {
+    const char* ns;
+    const char* name;
+};
+
+TEST_F(ClientTest, SendsNothingForNamesThatAreNoPathSegment) {
+    for (const NameRow& row : {NameRow{"x", ""}, {"x", ".."}, {"x", "a/b"}, {"x", "a%2f"}, {"..", "a"}, {"", "a"}, {"x", "a?b"}, {"x", "a b"}}) {
+        outcome.clear();
+        call = client.remove(kLease, {row.ns, row.name}, {}, note());
+        loop.run_for(1s);
+        EXPECT_EQ(outcome.substr(0, 15), "invalid|delete ") << row.ns << "/" << row.name << ": " << outcome;
+    }
+    call = client.get(kNode, {"x", "n"}, {}, note());
+    loop.run_for(1s);
+    EXPECT_EQ(script.seen.size(), 2u);  // discovery only
+}
+
+TEST_F(ClientTest, NamesVerbResourceAndKeyInErrors) {
+    script.answers[std::string("GET ") + kItem] = {
+        {403, R"({"kind":"Status","reason":"Forbidden","message":"leases \"a\" is forbidden","details":{"name":"a"}})", {}}};
+    call = client.get(kLease, {"x", "a"}, {}, note());
+    loop.run_for(1s);
+    EXPECT_EQ(outcome, "forbidden|get leases.coordination.k8s.io x/a: 403 Forbidden: \"leases \"a\" is forbidden\"");
+}
+
+TEST_F(ClientTest, AsksAgainForAMissingKindOnlyAfterAWhile) {
+    const GroupVersionKind other{"coordination.k8s.io", "v1", "Other"};
+    call = client.get(other, {"x", "a"}, {}, note());
+    loop.run_for(1s);
+    call = client.get(other, {"x", "a"}, {}, note());
+    loop.run_for(1s);
+    EXPECT_EQ(script.seen.size(), 1u);
+    EXPECT_EQ(outcome.substr(0, outcome.find("not_found", 5)), "not_found|get Other x/a: kind Other is not served in coordination.k8s.io/v1");
+    loop.run_for(5s);
+    call = client.get(other, {"x", "a"}, {}, note());
+    loop.run_for(1s);
+    EXPECT_EQ(script.seen.size(), 2u);
+}
+
+TEST_F(ClientTest, ForgetsAKindWhoseUrlIsGone) {
+    call = client.get(kLease, {"x", "a"}, {}, note());  // plain 404: the kind
+    loop.run_for(1s);
+    script.answers[std::string("GET ") + kItem] = {{404, R"({"kind":"Status","reason":"NotFound","details":{"name":"a"}})", {}}};
+    for (int i = 0; i < 3; ++i) {  // the object
+        call = client.get(kLease, {"x", "a"}, {}, note());
+        loop.run_for(1s);
+    }
+    EXPECT_EQ(std::count(script.seen.begin(), script.seen.end(), "GET /apis/coordination.k8s.io/v1"), 2);
+}
+
+TEST_F(ClientTest, SharesOneDiscoveryAmongCalls) {
+    script.answers[std::string("GET ") + kItem] = {{200, kObject, {}}};
+    std::vector<CallHandle> calls;
+    int done = 0;
+    for (int i = 0; i < 10; ++i) {
+        calls.push_back(client.get(kLease, {"x", "a"}, {}, [&](Result<ObjectPtr> r) { done += r ? 1 : 0; }));
+    }
+    loop.run_for(1s);
+    EXPECT_EQ(done, 10);
+    EXPECT_EQ(script.seen.size(), 11u);
+}
+
+TEST_F(ClientTest, SendsAgainOnceWithARenewedToken) {
+    script.answers[std::string("GET ") + kItem] = {{401, "", {}}, {200, kObject, {}}, {401, "", {}}};
+    tokens.next = "two";
+    call = client.get(kLease, {"x", "a"}, {}, note());
+    loop.run_for(1s);
+    EXPECT_EQ(outcome, "7");
+    EXPECT_EQ(script.tokens.back(), "Bearer two");
+    const std::size_t before = script.seen.size();
+    call = client.get(kLease, {"x", "a"}, {}, note());  // the token cannot be renewed
+    loop.run_for(1s);
+    EXPECT_EQ(script.seen.size(), before + 1);
+}
+
+TEST_F(ClientTest, KeepsDeadlinesAlsoDuringDiscovery) {
+    http.set_faults([](const net::HttpRequest&) { return test::Fault{.response_delay = 1h}; });
+    call = client.get(kLease, {"x", "a"}, {.deadline = 5s}, note());
+    loop.run_for(6s);
+    EXPECT_EQ(outcome, "timeout|get Lease x/a: no discovery of the kind before the deadline");
+}
+
+TEST_F(ClientTest, CallsNobodyAfterTheHandleIsGone) {
+    script.answers[std::string("GET ") + kItem] = {{200, kObject, {}}};
+    for (const auto when : {0ms, 1ms, 1ms, 3ms}) {  // an answer takes 2 ms
+        call = client.get(kLease, {"x", "a"}, {}, note());
+        loop.run_for(when);
+        call.reset();
+        loop.run_for(1s);
+    }
+    EXPECT_EQ(outcome, "7");  // only the last had its answer in time
+}
+
+TEST_F(ClientTest, ListsPagesWithAndWithoutKinds) {
+    const std::string list = "/apis/coordination.k8s.io/v1/namespaces/x/leases";
+    std::string items;
+    for (int i = 0; i < 100; ++i) {
+        items += std::string(i > 0 ? " ,\n" : "") + R"({"metadata": {"name":"n)" + std::to_string(i) + R"(","resourceVersion":"1"}, "spec":{"a":[1,{"b":"]}"}]}})";
+    }
+    script.answers["GET " + list + "?limit=500&labelSelector=a%3Db"] = {
+        {200, R"({"kind":"LeaseList", "metadata": {"resourceVersion":"9","continue":"tok en"}, "items": [)" + items + "]}\n", {}}};
+    call = client.list(kLease, {.ns = "x", .label_selector = "a=b"}, note_list());
+    loop.run_for(1s);
+    EXPECT_EQ(outcome, "100 items at 9 then 'tok en'");
+    script.answers["GET " + list + "?limit=500&labelSelector=a%3Db&continue=tok%20en"] = {{200, R"({"metadata":{"resourceVersion":"9"},"items":null})", {}}};
+    call = client.list(kLease, {.ns = "x", .label_selector = "a=b", .match = ListMatch::not_older_than, .resource_version = "5", .continue_token = "tok en"}, note_list());
+    loop.run_for(1s);
+    EXPECT_EQ(outcome, "0 items at 9 then ''");
+    script.answers["GET " + list + "?resourceVersion=5&resourceVersionMatch=NotOlderThan"] = {{200, "[1]", {}}};
+    call = client.list(kLease, {.ns = "x", .match = ListMatch::not_older_than, .resource_version = "5", .limit = 0}, note_list());
+    loop.run_for(1s);
+    EXPECT_EQ(outcome, "unavailable|list leases.coordination.k8s.io in x: answer of the server is no list");
+}
+
+TEST_F(ClientTest, TellsEachWarningOnce) {
+    script.answers[std::string("GET ") + kItem] = {{200, kObject, {{"Warning", "299 - \"old field\""}}}};
+    for (int i = 0; i < 2; ++i) {
+        call = client.get(kLease, {"x", "a"}, {}, note());
+        loop.run_for(1s);
+    }
+    EXPECT_EQ(std::count(observer.lines.begin(), observer.lines.end(), "old field"), 1);
+}
+
+struct WatchTest : ClientTest {
+    std::string log;
+    std::string target = "GET /apis/coordination.k8s.io/v1/namespaces/x/leases?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion=5";
+
+    WatchHandler handler() {
+        return {.on_open = [this] { log += "open "; },
+                .on_bytes = {},
+                .on_event = [this](WatchEvent event) {
+                    log += event.object ? std::string(event.object->name()) : event.type == WatchEvent::Type::bookmark ? "mark" : "bad";
+                    log += "@" + event.resource_version + " ";
+                },
+                .on_end = [this](Result<void> r) { log += r ? "end" : std::string(to_string(r.error().code)) + "|" + r.error().message; }};
+    }
+    void open() {
+        script.answers[target] = {{200, "hold", {}}};
+        call = client.watch(kLease, {.ns = "x", .resource_version = "5"}, handler());
+        loop.run_for(1s);
+    }
+    static std::string event(const char* type, const std::string& name, int rv) {
+        return std::string(R"({"type":")") + type + R"(","object":{"metadata":{"name":")" + name + R"(","resourceVersion":")" + std::to_string(rv) + "\"}}}\n";
+    }
+    void send(const std::string& text) {
+        script.stream->write(text, [](Result<void>) {});
+        loop.run_for(1s);
+    }
+};
+
+TEST_F(WatchTest, DeliversEventsFromOneByteChunks) {
+    http.set_faults([](const net::HttpRequest&) { return test::Fault{.chunk_bytes = 1}; });
+    open();
+    send(event("ADDED", "a", 6) + event("BOOKMARK", "", 7) + R"({"type":"X","object":{}})" + "\n" + event("DELETED", "a", 8));
+    script.stream->end();
+    loop.run_for(1s);
+    EXPECT_EQ(log, "open a@6 mark@7 bad@ a@8 end");
+}
+
+TEST_F(WatchTest, TakesATenMebibyteEvent) {
+    open();
+    send(R"({"type":"ADDED","object":{"metadata":{"name":"big","resourceVersion":"6"},"data":")" + std::string(10u << 20, 'x') + "\"}}\n");
+    EXPECT_EQ(log, "open big@6 ");
+}
+
+TEST_F(WatchTest, TellsACutInTheMiddleOfAnEventFromACleanEnd) {
+    open();
+    send(event("ADDED", "a", 6) + event("ADDED", "b", 7).substr(0, 30));
+    script.stream->end();
+    loop.run_for(1s);
+    EXPECT_EQ(log, "open a@6 unavailable|watch leases.coordination.k8s.io in x: stream cut in the middle of an event");
+}
+
+TEST_F(WatchTest, TakesALastEventWithoutLineEnd) {
+    open();
+    std::string last = event("ADDED", "a", 6);
+    last.pop_back();
+    send(last);
+    script.stream->end();
+    loop.run_for(1s);
+    EXPECT_EQ(log, "open a@6 end");
+}
+
+TEST_F(WatchTest, EndsWithTheErrorOfHeadOrStream) {
+    open();
+    send(event("ADDED", "a", 6) + R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"old"}})" + "\n" + event("ADDED", "b", 7));
+    EXPECT_EQ(log, "open a@6 expired|watch leases.coordination.k8s.io in x: 410 Expired: \"old\"");
+    log.clear();
+    script.answers[target] = {{410, R"({"kind":"Status","code":410,"reason":"Gone"})", {}}};
+    call = client.watch(kLease, {.ns = "x", .resource_version = "5"}, handler());
+    loop.run_for(1s);
+    EXPECT_EQ(log, "expired|watch leases.coordination.k8s.io in x: 410 Gone");
+}
+
+TEST_F(WatchTest, MayBeDroppedInsideItsOwnCallback) {
+    script.answers[target] = {{200, "hold", {}}};
+    WatchHandler dropping = handler();
+    dropping.on_event = [this](WatchEvent event) {
+        log += std::string(event.object->name());
+        call.reset();
+    };
+    call = client.watch(kLease, {.ns = "x", .resource_version = "5"}, std::move(dropping));
+    loop.run_for(1s);
+    send(event("ADDED", "a", 6) + event("ADDED", "b", 7));
+    EXPECT_EQ(log, "open a");
+    EXPECT_EQ(http.open_streams(), 0u);
+}
+
+TEST_F(WatchTest, OpensAgainWithARenewedToken) {
+    script.answers[target] = {{401, "no", {}}, {200, "hold", {}}};
+    tokens.next = "two";
+    call = client.watch(kLease, {.ns = "x", .resource_version = "5"}, handler());
+    loop.run_for(1s);
+    EXPECT_EQ(log, "open ");
+}
+
+}  // namespace
+}  // namespace capstan::kube

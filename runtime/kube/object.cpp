@@ -1,0 +1,250 @@
+#include "runtime/kube/object.hpp"
+
+#include "runtime/kube/raw_json.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+namespace capstan::kube {
+namespace {
+
+constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
+
+void strip_metadata(json::Value& metadata, const Projection& projection) {
+    if (projection.drop_managed_fields) {
+        metadata.erase("managedFields");
+    }
+    if (projection.drop_last_applied) {
+        if (json::Value* annotations = metadata.find("annotations")) {
+            if (annotations->erase(kLastApplied) && annotations->if_object()->empty()) {
+                metadata.erase("annotations");
+            }
+        }
+    }
+}
+
+// Copies what `pointer` reaches in `from` to the same place in `to`.
+void keep_path(json::Value& from, json::Value& to, std::string_view pointer) {
+    if (pointer.empty()) {
+        return;
+    }
+    pointer.remove_prefix(1);
+    const std::string_view token = pointer.substr(0, pointer.find('/'));
+    pointer.remove_prefix(token.size());
+    const auto key = raw::unescape_token(token);
+    json::Value* member = key ? from.find(*key) : nullptr;
+    if (member == nullptr) {
+        return;
+    }
+    if (pointer.empty() || !member->is_object()) {
+        to.set(*key, *member);
+        return;
+    }
+    json::Value& inner = to[*key];
+    if (inner.is_null()) {
+        inner = json::object();
+    }
+    keep_path(*member, inner, pointer);
+}
+
+json::Value project(json::Value value, const Projection& projection) {
+    json::Value kept = json::object();
+    for (const std::string_view always : {"apiVersion", "kind", "metadata"}) {
+        if (json::Value* member = value.find(always)) {
+            kept.set(always, std::move(*member));
+        }
+    }
+    for (const std::string& pointer : projection.keep) {
+        if (pointer.starts_with('/') && !pointer.starts_with("/metadata")) {
+            keep_path(value, kept, pointer);
+        }
+    }
+    return kept;
+}
+
+}  // namespace
+
+// One block: the header, then the bytes. Nothing in the header needs destruction.
+static_assert(std::is_trivially_destructible_v<Object> && alignof(Object) <= alignof(std::uint64_t));
+
+Result<ObjectPtr> Object::make(json::Value value, const Projection& projection, const GroupVersionKind* gvk) {
+    json::Value* metadata = value.find("metadata");
+    if (metadata == nullptr || !metadata->is_object()) {
+        return fail(Code::invalid, "object without metadata");
+    }
+    strip_metadata(*metadata, projection);
+    if (gvk != nullptr && value.find("kind") == nullptr) {
+        value.set("apiVersion", gvk->api_version());
+        value.set("kind", gvk->kind);
+    }
+    if (!projection.keep.empty()) {
+        value = project(std::move(value), projection);
+    }
+    const std::string text = json::dump(value);
+    if (text.size() > kObjectBytesMax) {
+        return fail(Code::too_large, "object of " + std::to_string(text.size()) + " bytes");
+    }
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    const std::size_t words = (sizeof(Object) + text.size() + kWord - 1) / kWord;
+    const auto block = std::make_shared_for_overwrite<std::uint64_t[]>(words);
+    Object* const object = ::new (static_cast<void*>(block.get())) Object();
+    object->size_ = static_cast<std::uint32_t>(text.size());
+    object->projected_ = !projection.keep.empty();
+    std::memcpy(reinterpret_cast<char*>(object + 1), text.data(), text.size());
+    if (!object->read_header()) {
+        return fail(Code::invalid, "object with a malformed header (kind, name, namespace, uid or resourceVersion)");
+    }
+    return ObjectPtr(block, object);
+}
+
+Result<ObjectPtr> Object::decode(std::string_view text, const Projection& projection, const GroupVersionKind* gvk) {
+    CAPSTAN_TRY(json::Value value, json::parse(text, {.bytes_max = kObjectBytesMax}));
+    return make(std::move(value), projection, gvk);
+}
+
+bool Object::read_header() noexcept {
+    const std::string_view all = bytes();
+    bool good = true;
+    // A header string is plain text: no escape can be in a valid one.
+    const auto text = [&](std::string_view raw, Span& span) {
+        if (raw.size() < 2 || raw.front() != '"' || raw.find('\\') != std::string_view::npos) {
+            good = false;
+            return;
+        }
+        span.offset = static_cast<std::uint32_t>(raw.data() + 1 - all.data());
+        span.length = static_cast<std::uint32_t>(raw.size() - 2);
+    };
+    std::string_view metadata;
+    std::string_view owners;
+    raw::each(all, [&](std::string_view key, std::string_view value) {
+        if (key == "apiVersion") {
+            text(value, api_version_);
+        } else if (key == "kind") {
+            text(value, kind_);
+        } else if (key == "metadata") {
+            metadata = value;
+        }
+        return true;
+    });
+    raw::each(metadata, [&](std::string_view key, std::string_view value) {
+        if (key == "name") {
+            text(value, name_);
+        } else if (key == "namespace") {
+            text(value, ns_);
+        } else if (key == "uid") {
+            text(value, uid_);
+        } else if (key == "resourceVersion") {
+            text(value, resource_version_);
+        } else if (key == "generation") {
+            std::int64_t number = 0;
+            for (const char c : value.substr(0, 18)) {
+                number = c >= '0' && c <= '9' ? number * 10 + (c - '0') : number;
+            }
+            generation_ = number;
+        } else if (key == "deletionTimestamp") {
+            deleting_ = value != "null";
+        } else if (key == "ownerReferences") {
+            owners = value;
+        }
+        return true;
+    });
+    raw::each(owners, [&](std::string_view, std::string_view owner) {
+        if (raw::member(owner, "controller") != "true") {
+            return true;
+        }
+        text(raw::member(owner, "uid").value_or(""), controller_uid_);
+        text(raw::member(owner, "name").value_or(""), controller_name_);
+        text(raw::member(owner, "kind").value_or(""), controller_kind_);
+        text(raw::member(owner, "apiVersion").value_or(""), controller_api_version_);
+        return false;
+    });
+    return good && name_.length > 0;
+}
+
+std::optional<std::string_view> Object::field(std::string_view pointer) const noexcept {
+    return raw::pointer(bytes(), pointer);
+}
+
+std::optional<std::string> Object::string_field(std::string_view pointer) const {
+    const auto found = field(pointer);
+    return found ? raw::to_text(*found) : std::nullopt;
+}
+
+namespace {
+
+void collect(std::string_view at, std::string_view pattern, std::vector<std::string>& found) {
+    if (pattern.empty()) {
+        if (auto text = raw::to_text(at)) {
+            found.push_back(std::move(*text));
+        }
+        return;
+    }
+    const std::string_view token = pattern.substr(1, pattern.find('/', 1) - 1);
+    const std::string_view rest = pattern.substr(token.size() + 1);
+    if (token == "*") {
+        raw::each(at, [&](std::string_view, std::string_view value) {
+            collect(value, rest, found);
+            return true;
+        });
+    } else if (const auto next = raw::pointer(at, pattern.substr(0, token.size() + 1))) {
+        collect(*next, rest, found);
+    }
+}
+
+std::optional<std::string> map_entry(std::string_view object, std::string_view map, std::string_view key) {
+    const auto entries = raw::pointer(object, map);
+    const auto value = entries ? raw::member(*entries, key) : std::nullopt;
+    return value ? raw::to_text(*value) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> Object::string_fields(std::string_view pattern) const {
+    std::vector<std::string> found;
+    if (pattern.starts_with('/')) {
+        collect(bytes(), pattern, found);
+    }
+    return found;
+}
+
+std::optional<std::string> Object::label(std::string_view key) const {
+    return map_entry(bytes(), "/metadata/labels", key);
+}
+
+std::optional<std::string> Object::annotation(std::string_view key) const {
+    return map_entry(bytes(), "/metadata/annotations", key);
+}
+
+std::vector<std::pair<std::string, std::string>> Object::labels() const {
+    std::vector<std::pair<std::string, std::string>> found;
+    raw::each(field("/metadata/labels").value_or(""), [&](std::string_view key, std::string_view value) {
+        found.emplace_back(key, raw::to_text(value).value_or(""));
+        return true;
+    });
+    return found;
+}
+
+json::Value Object::parse() const {
+    auto value = json::parse(bytes(), {.bytes_max = size_});
+    CAPSTAN_CHECK(value.has_value(), "stored object does not parse");
+    return std::move(value).value();
+}
+
+std::optional<int> compare_resource_versions(std::string_view a, std::string_view b) noexcept {
+    const auto comparable = [](std::string_view text) {
+        return !text.empty() && text.front() != '0' &&
+               std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+    };
+    if (!comparable(a) || !comparable(b)) {
+        return std::nullopt;
+    }
+    if (a.size() != b.size()) {
+        return a.size() < b.size() ? -1 : 1;
+    }
+    const int order = a.compare(b);
+    return order < 0 ? -1 : (order > 0 ? 1 : 0);
+}
+
+}  // namespace capstan::kube

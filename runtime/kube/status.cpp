@@ -1,0 +1,111 @@
+#include "runtime/kube/status.hpp"
+
+#include "capstan/json.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+
+namespace capstan::kube {
+namespace {
+
+constexpr std::string_view kTooLargeVersion = "too large resource version";  // begins our text for that answer
+
+std::chrono::milliseconds clamp_seconds(std::int64_t seconds) {
+    const std::int64_t most = std::chrono::duration_cast<std::chrono::seconds>(kRetryAfterMax).count();
+    return std::chrono::seconds{std::clamp<std::int64_t>(seconds, 0, most)};
+}
+
+std::chrono::milliseconds retry_after_header(const net::Headers& headers) {
+    const std::string_view text = net::find_header(headers, "Retry-After");
+    std::int64_t seconds = 0;
+    std::from_chars(text.data(), text.data() + text.size(), seconds);  // dates are not used by API servers: 0
+    return clamp_seconds(seconds);
+}
+
+Code code_of(std::int64_t status, std::string_view reason, bool creating, bool told_to_wait) {
+    if (reason == "AlreadyExists") {
+        return Code::exists;
+    }
+    if (reason == "Expired" || reason == "Gone") {
+        return Code::expired;
+    }
+    switch (status) {
+        case 401:
+        case 403: return Code::forbidden;
+        case 404: return Code::not_found;
+        case 409: return creating && reason.empty() ? Code::exists : Code::conflict;
+        case 410: return Code::expired;
+        case 429: return Code::overloaded;
+        case 413: return Code::too_large;
+        case 504: return Code::timeout;
+        default: break;
+    }
+    if (status >= 400 && status < 500) {
+        return Code::invalid;
+    }
+    return (status == 503 || reason == "ServerTimeout") && told_to_wait ? Code::overloaded : Code::unavailable;
+}
+
+bool has_too_large_version(json::View status) {
+    for (const json::Value& cause : status["details"]["causes"].array()) {
+        if (json::View(cause)["reason"].string_or("") == "ResourceVersionTooLarge") {
+            return true;
+        }
+    }
+    return status["message"].string_or("").find("Too large resource version") != std::string_view::npos;
+}
+
+Error from_status(json::View status, std::int64_t http, std::chrono::milliseconds wait, bool creating) {
+    const std::int64_t code = http > 0 ? http : status["code"].int_or(500);
+    wait = std::max(wait, clamp_seconds(status["details"]["retryAfterSeconds"].int_or(0)));
+    const std::string_view reason = status["reason"].string_or("");
+    Error error{code_of(code, reason, creating, wait.count() > 0), "", wait};
+    if (has_too_large_version(status)) {
+        error.message = std::string(kTooLargeVersion) + ": ";
+    }
+    error.message += std::to_string(code) + (reason.empty() ? "" : " " + std::string(reason.substr(0, 64)));
+    if (const std::string_view text = status["message"].string_or(""); !text.empty()) {
+        error.message += ": " + quote_server_text(text);
+    }
+    return error;
+}
+
+}  // namespace
+
+std::string quote_server_text(std::string_view text) {
+    std::string quoted = "\"";
+    for (const char c : text.substr(0, kServerTextBytesMax)) {
+        quoted += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+    }
+    if (text.size() > kServerTextBytesMax) {
+        while (quoted.size() > 1 && (static_cast<unsigned char>(quoted.back()) & 0xc0u) == 0x80u) {
+            quoted.pop_back();  // not in the middle of a UTF-8 sequence
+        }
+        if (quoted.size() > 1 && (static_cast<unsigned char>(quoted.back()) & 0x80u) != 0) {
+            quoted.pop_back();
+        }
+        quoted += "…";
+    }
+    return quoted + "\"";
+}
+
+Error error_of_response(int status, const net::Headers& headers, std::string_view body, bool creating) {
+    const auto wait = retry_after_header(headers);
+    if (const auto parsed = json::parse(body); parsed && json::View(parsed.value())["kind"].string_or("") == "Status") {
+        return from_status(json::View(parsed.value()), status, wait, creating);
+    }
+    Error error{code_of(status, "", creating, wait.count() > 0), std::to_string(status), wait};
+    if (!body.empty()) {
+        error.message += ": " + quote_server_text(body);
+    }
+    return error;
+}
+
+Error error_of_status(const json::Value& status) { return from_status(json::View(status), 0, {}, false); }
+
+bool is_too_large_resource_version(const Error& error) noexcept {
+    return error.message.find(kTooLargeVersion) != std::string::npos;
+}
+
+}  // namespace capstan::kube

@@ -1,0 +1,70 @@
+#include "runtime/kube/watch_event.hpp"
+
+#include "capstan/json.hpp"
+#include "runtime/kube/line_splitter.hpp"
+#include "runtime/kube/status.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace capstan::kube {
+namespace {
+
+using Type = WatchEvent::Type;
+
+std::optional<Type> type_of(std::string_view text) {
+    if (text == "ADDED") {
+        return Type::added;
+    }
+    if (text == "MODIFIED") {
+        return Type::modified;
+    }
+    if (text == "DELETED") {
+        return Type::deleted;
+    }
+    return text == "BOOKMARK" ? std::optional(Type::bookmark) : std::nullopt;
+}
+
+WatchEvent undecodable(std::string message) { return {Type::undecodable, nullptr, "", false, {Code::invalid, std::move(message), {}}}; }
+
+}  // namespace
+
+Result<WatchEvent> decode_watch_line(std::string_view line, const GroupVersionKind& gvk, const Projection& projection) {
+    auto parsed = json::parse(line, {.bytes_max = kWatchLineBytesMax});
+    if (!parsed) {
+        return fail(Code::unavailable, "watch line is no JSON: " + parsed.error().message);
+    }
+    json::Value event = std::move(parsed).value();
+    const std::string text{json::View(event)["type"].string_or("")};
+    json::Value* const object = event.find("object");
+    if (object == nullptr || !object->is_object()) {
+        return undecodable("event without object");
+    }
+    if (text == "ERROR") {
+        return fail(error_of_status(*object));
+    }
+    const auto type = type_of(text);
+    if (!type) {
+        return undecodable("event of unknown type " + quote_server_text(text));
+    }
+    WatchEvent result;
+    result.type = *type;
+    const json::View metadata = json::View(*object)["metadata"];
+    result.resource_version = metadata["resourceVersion"].string_or("");
+    if (*type == Type::bookmark) {
+        result.initial_events_end = metadata["annotations"]["k8s.io/initial-events-end"].string_or("") == "true";
+        return result;
+    }
+    const std::string_view kind = json::View(*object)["kind"].string_or(gvk.kind);
+    if (kind != gvk.kind) {
+        return undecodable("event of kind " + quote_server_text(kind));
+    }
+    auto decoded = Object::make(std::move(*object), projection, &gvk);
+    if (!decoded) {
+        return undecodable(decoded.error().message);
+    }
+    result.object = std::move(decoded).value();
+    return result;
+}
+
+}  // namespace capstan::kube
