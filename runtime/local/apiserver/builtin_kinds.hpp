@@ -36,14 +36,21 @@ const BuiltinKind* builtin_kind(const GroupVersionKind& gvk);  // nullptr: not b
 const SchemaNode* builtin_schema(const GroupVersionKind& gvk);
 
 // What a real server fills in on create and update for the kinds our plugins write. Also Secret stringData -> data.
-// Never touches status or metadata. No-op for kinds without defaults.
+// Never touches metadata. No-op for kinds without defaults; CustomResourceDefinitions have their own (crd.hpp).
 void apply_builtin_defaults(const GroupVersionKind& gvk, json::Value& object);
+
+// What a real server takes from the stored object when an update leaves it out: Service clusterIP and clusterIPs.
+void keep_allocated_fields(const GroupVersionKind& gvk, const json::Value& old_object, json::Value& new_object);
+
+// Job only, on create, once metadata.uid and metadata.name are set: spec.selector and the pod labels
+// batch.kubernetes.io/controller-uid and job-name (and their old spellings), unless spec.manualSelector.
+void generate_job_selector(json::Value& job);
 
 // Required fields and values a controller would trip over. Requires: defaults applied.
 std::vector<FieldError> validate_builtin(const GroupVersionKind& gvk, const json::Value& object);
 
 // Immutable fields: StatefulSet spec, Job template and selector, PVC spec, ConfigMap and Secret with `immutable`,
-// Secret type, Role binding roleRef, Service clusterIP.
+// Secret type, roleRef of bindings, Service clusterIP, Pod spec.
 std::vector<FieldError> validate_builtin_update(const GroupVersionKind& gvk,
                                                 const json::Value& old_object,
                                                 const json::Value& new_object);
