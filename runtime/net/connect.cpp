@@ -1,0 +1,138 @@
+#include "runtime/net/io_loop_impl.hpp"
+#include "runtime/net/transport_impl.hpp"
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+
+#include <vector>
+
+namespace capstan::net {
+
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr std::size_t kAddressesMax = 8;  // of one name that are tried
+
+struct ConnectState : std::enable_shared_from_this<ConnectState> {
+    ConnectState(IoLoop& l, Endpoint e, const TlsClient* t, std::function<void(Result<std::unique_ptr<Transport>>)> d)
+        : loop(l), endpoint(std::move(e)), tls(t), done(std::move(d)), resolver(context_of(l)) {}
+
+    void start();
+    void take(const error_code& error, const tcp::resolver::results_type& found);
+    void try_next(const std::string& problem);
+    void connected();
+    void finish(Result<std::unique_ptr<Transport>> result);
+    void fail_with(const std::string& text) { finish(fail(Code::unavailable, text)); }
+
+    IoLoop& loop;
+    const Endpoint endpoint;
+    const TlsClient* const tls;
+    std::function<void(Result<std::unique_ptr<Transport>>)> done;  // null: cancelled or over
+    tcp::resolver resolver;
+    std::vector<asio::generic::stream_protocol::endpoint> addresses;
+    std::size_t next{0};
+    std::shared_ptr<SocketState> socket;
+    std::string_view phase{"look up"};
+};
+
+void ConnectState::start() {
+    phase = "connect to";
+    error_code error;
+    if (endpoint.scheme == Scheme::unix_socket) {
+        addresses.emplace_back(asio::local::stream_protocol::endpoint(endpoint.host));
+        return try_next("");
+    }
+    const auto literal = asio::ip::make_address(endpoint.host, error);
+    if (!error) {
+        addresses.emplace_back(tcp::endpoint(literal, endpoint.port));
+        return try_next("");
+    }
+    phase = "look up";
+    resolver.async_resolve(endpoint.host, std::to_string(endpoint.port), tcp::resolver::numeric_service,
+                           [self = shared_from_this()](const error_code& e, const tcp::resolver::results_type& found) {
+                               if (self->done) { self->take(e, found); }
+                           });
+}
+
+void ConnectState::take(const error_code& error, const tcp::resolver::results_type& found) {
+    if (error) { return fail_with(error.message()); }
+    for (const auto& entry : found) {
+        if (addresses.size() < kAddressesMax) { addresses.emplace_back(entry.endpoint()); }
+    }
+    phase = "connect to";
+    try_next("no address");
+}
+
+void ConnectState::try_next(const std::string& problem) {
+    if (next == addresses.size()) { return fail_with(problem); }
+    const auto& address = addresses[next++];
+    socket = std::make_shared<SocketState>(loop);
+    error_code error;
+    socket->socket.open(address.protocol(), error);
+    if (error) { return try_next(error.message()); }
+    set_tcp_options(socket->socket, address.protocol().family());
+    socket->socket.async_connect(address, [self = shared_from_this(), attempt = socket](const error_code& e) {
+        if (!self->done || self->socket != attempt) { return; }
+        if (e) {
+            self->try_next(e.message());
+        } else {
+            self->connected();
+        }
+    });
+}
+
+void ConnectState::connected() {
+    if (tls == nullptr) { return finish(wrap(std::move(socket))); }
+    phase = "TLS with";
+    auto ssl = tls->connection();
+    if (!ssl) { return finish(fail(ssl.error())); }
+    socket->ssl = std::move(ssl).value();
+    socket->handshake(false, [self = weak_from_this()](const IoError& e) {
+        const auto state = self.lock();
+        if (!state || !state->done) { return; }
+        if (e) {
+            state->fail_with(e.text);
+        } else {
+            state->finish(wrap(std::move(state->socket)));
+        }
+    });
+}
+
+void ConnectState::finish(Result<std::unique_ptr<Transport>> result) {
+    const auto call = std::exchange(done, nullptr);
+    if (socket) { socket->shut(); }
+    call(std::move(result));
+}
+
+class ConnectHandle final : public Connecting {
+public:
+    explicit ConnectHandle(std::shared_ptr<ConnectState> state) : state_(std::move(state)) {}
+    ~ConnectHandle() override {
+        state_->done = nullptr;
+        state_->resolver.cancel();
+        if (state_->socket) { state_->socket->shut(); }
+    }
+    ConnectHandle(const ConnectHandle&) = delete;
+    ConnectHandle& operator=(const ConnectHandle&) = delete;
+    std::string_view phase() const noexcept override { return state_->phase; }
+
+private:
+    std::shared_ptr<ConnectState> state_;  // shared with operations in flight
+};
+
+}  // namespace
+
+std::unique_ptr<Connecting> connect(IoLoop& loop, const Endpoint& endpoint, const TlsClient* tls,
+                                    std::function<void(Result<std::unique_ptr<Transport>>)> done) {
+    auto state = std::make_shared<ConnectState>(loop, endpoint, tls, std::move(done));
+    // Posted, so that an immediate failure is no callback inside this call.
+    loop.post([state] {
+        if (state->done) { state->start(); }
+    });
+    return std::make_unique<ConnectHandle>(std::move(state));
+}
+
+}  // namespace capstan::net
