@@ -222,7 +222,7 @@ std::string forbidden_text(const User& user, const AuthzAttributes& wanted) {
 
 std::vector<std::string> escalation_of_role(const RbacObjects& objects, const User& user, const json::Value& role,
                                             std::string_view ns) {
-    const std::string name(json::View(role)["metadata"]["name"].string_or(""));
+    const std::string name = std::string(json::View(role)["metadata"]["name"].string_or(""));
     const AuthzAttributes escalate{
         "escalate", std::string(kGroup), ns.empty() ? "clusterroles" : "roles", "", std::string(ns), name, ""};
     if (authorize(objects, user, escalate)) {

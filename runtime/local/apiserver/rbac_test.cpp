@@ -18,7 +18,7 @@ class World {
 public:
     World() {
         for (json::Value& object : bootstrap_rbac()) {
-            const std::string name(json::View(object)["metadata"]["name"].string_or(""));
+            const std::string name = std::string(json::View(object)["metadata"]["name"].string_or(""));
             const bool role = json::View(object)["kind"].string_or("") == "ClusterRole";
             (role ? cluster_roles_ : cluster_bindings_).emplace(name, std::move(object));
         }
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
                     R"([{"apiGroups":[""],"resources":["secrets"],"resourceNames":["a"],"verbs":["get"]}])", {}},
         EscalateRow{"escalate_verb", user("bob"), R"([{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}])", {}},
         EscalateRow{"chief", kChief, R"([{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}])", {}},
-        EscalateRow{"chief_not_for_urls", kChief, R"([{"nonResourceURLs":["/metrics"],"verbs":["get"]}])",
+        EscalateRow{"urls", user("ann"), R"([{"nonResourceURLs":["/metrics"],"verbs":["get"]}])",
                     {R"({NonResourceURLs:["/metrics"], Verbs:["get"]})"}}),
     [](const auto& param) { return param.param.name; });
 
