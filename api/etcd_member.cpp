@@ -229,6 +229,7 @@ Result<void> decode(const json::View& view, EtcdMemberStatus& out) {
     CAPSTAN_TRY(decode(view["dbSize"], out.db_size));
     CAPSTAN_TRY(decode(view["dbSizeInUse"], out.db_size_in_use));
     CAPSTAN_TRY(decode(view["dbSizeObservedAt"], out.db_size_observed_at));
+    CAPSTAN_TRY(decode(view["endpoint"], out.endpoint));
     CAPSTAN_TRY(decode(view["etcdVersion"], out.etcd_version));
     CAPSTAN_TRY(decode(view["id"], out.id));
     CAPSTAN_TRY(decode(view["lastDefragmentation"], out.last_defragmentation));
@@ -248,6 +249,7 @@ json::Value encode(const EtcdMemberStatus& in) {
     put_present(out, "dbSize", in.db_size);
     put_present(out, "dbSizeInUse", in.db_size_in_use);
     put_present(out, "dbSizeObservedAt", in.db_size_observed_at);
+    put_present(out, "endpoint", in.endpoint);
     put_present(out, "etcdVersion", in.etcd_version);
     put_present(out, "id", in.id);
     put_present(out, "lastDefragmentation", in.last_defragmentation);

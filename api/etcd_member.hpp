@@ -147,6 +147,8 @@ struct EtcdMemberStatus {
     // Part of the database file that holds data.
     std::optional<IntOrString> db_size_in_use;
     std::optional<std::string> db_size_observed_at;       // When dbSize and dbSizeInUse were read.
+    // Client URL of the member, as it advertises it.
+    std::optional<std::string> endpoint;
     std::optional<std::string> etcd_version;              // Version that etcd reports.
     std::optional<std::string> id;                        // The member's id, in hexadecimal.
     // The last defragmentation of this member.

@@ -195,6 +195,11 @@ void MemberService::prepare(Call& call, const Configuration& configuration, cons
     member_.finish_run(RunState::successful, std::move(rendered).value());
 }
 
+std::string MemberService::advertised(const PodMap& map) const {
+    const auto url = map.url(json::View(active_->etcd)["advertise-client-urls"].string_or(""));
+    return url ? url.value() : std::string();
+}
+
 void MemberService::probe(Call& call) {
     if (!active_) {
         auto configuration = read_configuration(call);  // the steward restarted beside a running etcd
@@ -221,7 +226,7 @@ void MemberService::probe(Call& call) {
                                                   {"cluster", seen.value().cluster_id},
                                                   {"version", seen.value().version}});
     }
-    status_.observe(seen.value(), active_->config_hash, call.wall_now());
+    status_.observe(seen.value(), {active_->config_hash, advertised(map.value())}, call.wall_now());
     member_.set_status(seen.value().has_leader ? std::optional(seen.value()) : std::nullopt);
 }
 

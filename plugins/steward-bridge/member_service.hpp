@@ -27,6 +27,7 @@ private:
     StartFacts gather(Call& call, const Configuration& configuration, const PodMap& map);
     StartFacts::List find_self(Call& call, const Configuration& configuration, const PodMap& map);
     void prepare(Call& call, const Configuration& configuration, const PodMap& map, const StartDecision& decision);
+    std::string advertised(const PodMap& map) const;  // requires: active_
     void probe(Call& call);
     void follow_configuration(Call& call);
     void report(Call& call);

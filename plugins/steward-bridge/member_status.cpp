@@ -58,13 +58,16 @@ void MemberStatus::enter(MemberState state, std::optional<MemberSubState> sub_st
     }
 }
 
-void MemberStatus::observe(const EtcdStatus& status, const std::string& config_hash, WallTime now) {
+void MemberStatus::observe(const EtcdStatus& status, const Running& running, WallTime now) {
     known_.id = status.member_id;
     known_.cluster_id = status.cluster_id;
     known_.etcd_version = status.version;
     known_.peer_tls_enabled = false;
-    if (!config_hash.empty()) {
-        known_.config_hash = config_hash;
+    if (!running.config_hash.empty()) {
+        known_.config_hash = running.config_hash;
+    }
+    if (!running.endpoint.empty()) {
+        known_.endpoint = running.endpoint;
     }
     known_.db_size = api::IntOrString{std::to_string(status.db_size), true};
     known_.db_size_in_use = api::IntOrString{std::to_string(status.db_size_in_use), true};

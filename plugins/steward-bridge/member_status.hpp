@@ -17,6 +17,12 @@ inline constexpr std::size_t kTransitionsMax = 10;
 inline constexpr std::chrono::seconds kWriteGapMin{5};
 inline constexpr std::chrono::minutes kFactsAgeMax{10};  // what readers allow; refreshed after half of it
 
+// What etcd was started with; "" where this process does not know.
+struct Running {
+    std::string config_hash;
+    std::string endpoint;  // advertised client URL
+};
+
 class MemberStatus {
 public:
     // Takes over what an earlier process reported.
@@ -31,7 +37,7 @@ public:
     void enter(api::MemberState state, std::optional<api::MemberSubState> sub_state, std::string reason,
                std::string message, WallTime now);
     // A fresh answer of the running etcd; enters Started with the right role.
-    void observe(const EtcdStatus& status, const std::string& config_hash, WallTime now);
+    void observe(const EtcdStatus& status, const Running& running, WallTime now);
     // Sets or, with an empty reason, clears the condition `type`.
     void condition(std::string_view type, std::string reason, std::string message, WallTime now);
 

@@ -27,22 +27,22 @@ EtcdStatus answer(bool leader, std::int64_t size = 20'480) {
 TEST(MemberStatus, EntersStartedWithItsRoleAfterValidation) {
     MemberStatus status;
     status.enter(MemberState::initializing, MemberSubState::db_validation_full, "DetectedPreviousUncleanExit", {}, kStart);
-    status.observe(answer(false), "h", kStart);
+    status.observe(answer(false), {"h", "http://a:2379"}, kStart);
     ASSERT_EQ(status.get().transitions.size(), 2U);
     EXPECT_EQ(status.get().transitions[1].reason, "DBValidationSucceeded");
     EXPECT_EQ(status.sub_state(), MemberSubState::follower);
-    status.observe(answer(true), "h", kStart);
+    status.observe(answer(true), {"h", "http://a:2379"}, kStart);
     EXPECT_EQ(status.get().transitions.back().reason, "GainedClusterLeadership");
-    status.observe(answer(false), "h", kStart);
+    status.observe(answer(false), {"h", "http://a:2379"}, kStart);
     EXPECT_EQ(status.get().transitions.back().reason, "LostClusterLeadership");
 }
 
 TEST(MemberStatus, KeepsItsRoleWhileThereIsNoLeader) {
     MemberStatus status;
-    status.observe(answer(true), "h", kStart);
+    status.observe(answer(true), {"h", "http://a:2379"}, kStart);
     EtcdStatus none = answer(false);
     none.has_leader = false;
-    status.observe(none, "h", kStart);
+    status.observe(none, {"h", "http://a:2379"}, kStart);
     EXPECT_EQ(status.sub_state(), MemberSubState::leader);
     EXPECT_EQ(status.get().transitions.size(), 1U);
 }
@@ -53,7 +53,7 @@ TEST(MemberStatus, RepeatsNoTransitionAndKeepsTheNewestTen) {
     status.enter(MemberState::new_, std::nullopt, "NewClusterCreated", {}, kStart + seconds(5));
     EXPECT_EQ(status.get().transitions.size(), 1U);
     for (int i = 0; i < 30; ++i) {
-        status.observe(answer(i % 2 == 0), "h", kStart + seconds(i));
+        status.observe(answer(i % 2 == 0), {"h", "http://a:2379"}, kStart + seconds(i));
     }
     EXPECT_EQ(status.get().transitions.size(), kTransitionsMax);
     EXPECT_EQ(status.get().transitions.back().transition_time, to_rfc3339(kStart + seconds(29)));
@@ -61,25 +61,25 @@ TEST(MemberStatus, RepeatsNoTransitionAndKeepsTheNewestTen) {
 
 TEST(MemberStatus, WritesTransitionsAtOnceAndSizesAtMostEveryFiveSeconds) {
     MemberStatus status;
-    status.observe(answer(true), "h", kStart);
+    status.observe(answer(true), {"h", "http://a:2379"}, kStart);
     ASSERT_TRUE(status.due(kStart));
     status.written(kStart);
-    status.observe(answer(true, 40'960), "h", kStart + seconds(1));
+    status.observe(answer(true, 40'960), {"h", "http://a:2379"}, kStart + seconds(1));
     EXPECT_FALSE(status.due(kStart + seconds(1)));
     EXPECT_TRUE(status.due(kStart + kWriteGapMin));
-    status.observe(answer(false, 40'960), "h", kStart + seconds(2));
+    status.observe(answer(false, 40'960), {"h", "http://a:2379"}, kStart + seconds(2));
     EXPECT_TRUE(status.due(kStart + seconds(2)));
 }
 
 TEST(MemberStatus, AtRestOnlyConfirmsAfterHalfOfTheAgeLimit) {
     MemberStatus status;
-    status.observe(answer(true), "h", kStart);
+    status.observe(answer(true), {"h", "http://a:2379"}, kStart);
     status.written(kStart);
     for (int second = 1; second < 300; ++second) {
-        status.observe(answer(true), "h", kStart + seconds(second));
+        status.observe(answer(true), {"h", "http://a:2379"}, kStart + seconds(second));
         ASSERT_FALSE(status.due(kStart + seconds(second))) << second;
     }
-    status.observe(answer(true), "h", kStart + minutes(5));
+    status.observe(answer(true), {"h", "http://a:2379"}, kStart + minutes(5));
     EXPECT_TRUE(status.due(kStart + minutes(5)));
 }
 
@@ -91,7 +91,7 @@ TEST(MemberStatus, TakesOverWhatAnEarlierProcessReported) {
     MemberStatus status(known);
     EXPECT_TRUE(status.has_record());
     EXPECT_FALSE(status.due(kStart + minutes(30)));  // nothing observed yet: nothing to say
-    status.observe(answer(true), "", kStart + minutes(30));
+    status.observe(answer(true), {}, kStart + minutes(30));
     EXPECT_TRUE(status.due(kStart + minutes(30)));
     EXPECT_EQ(status.get().transitions.size(), 1U);
 }
