@@ -36,6 +36,7 @@ struct ApiServerOptions {
     std::uint64_t seed{1};                 // uids, generateName suffixes, default watch lengths
     std::size_t history_events_max{4096};  // per resource; older starts of a watch get 410
     std::chrono::seconds history_age_max{300};
+    bool expired_in_stream{false};  // a watch from a forgotten version: 200 and an ERROR event instead of HTTP 410
     // Content of pods/log for the core's handle(); null: 501. The HTTP binding may stream it instead.
     std::function<ApiResponse(const PodLogRequest&)> pod_log;
     // serviceaccounts/token: a bearer token for (namespace, name); null: 404 on the subresource.

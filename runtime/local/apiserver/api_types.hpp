@@ -3,6 +3,8 @@
 // Values without behaviour. Thread: any.
 #pragma once
 
+#include "runtime/local/apiserver/rbac.hpp"
+
 #include <functional>
 #include <string>
 #include <string_view>
@@ -11,15 +13,6 @@
 
 namespace capstan::local {
 
-inline constexpr std::string_view kMastersGroup = "system:masters";  // may do everything, RBAC is not asked
-inline constexpr std::string_view kAuthenticatedGroup = "system:authenticated";
-inline constexpr std::string_view kAnonymousUser = "system:anonymous";
-
-struct User {
-    std::string name;  // empty: anonymous
-    std::vector<std::string> groups;
-};
-
 struct ApiRequest {
     std::string method{"GET"};
     std::string target;        // path and query, still escaped: "/api/v1/pods?limit=5"
@@ -27,7 +20,7 @@ struct ApiRequest {
     std::string accept;
     std::string body;          // at most kBodyBytesMax (api_server.hpp)
     std::string user_agent;    // default field manager: the part before '/'
-    User user;
+    User user;  // empty name: system:anonymous
 };
 
 struct ApiResponse {

@@ -1,0 +1,58 @@
+// Label and field selectors of list, watch and deletecollection. Parsed once, matched per object.
+#pragma once
+
+#include "runtime/local/apiserver/status.hpp"
+
+#include "capstan/json.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace capstan::local {
+
+inline constexpr std::size_t kSelectorTermsMax = 256;
+
+// `k=v,k!=v,k in (a,b),k notin (a),k,!k,k>1,k<9`; comma is AND (apimachinery labels.Parse).
+class LabelSelector {
+public:
+    static Answer<LabelSelector> parse(std::string_view text);
+    bool matches(const json::Value& object) const;
+    bool empty() const noexcept { return terms_.empty(); }
+
+private:
+    enum class Operator : std::uint8_t { in, not_in, exists, absent, greater, less };
+    struct Term {
+        std::string key;
+        Operator op{Operator::exists};
+        std::vector<std::string> values;
+        std::int64_t bound{0};
+    };
+    class Parser;
+    static bool holds(const Term& term, const std::string* value);
+    std::vector<Term> terms_;
+};
+
+// `metadata.name=x,status.phase!=Failed`; `\` escapes comma, equals sign and backslash in values.
+class FieldSelector {
+public:
+    struct Term {
+        std::string field;  // "metadata.name"
+        std::string value;
+        bool negated{false};
+    };
+    // `allowed`: the fields this resource declares besides metadata.name and metadata.namespace; else 400.
+    static Answer<FieldSelector> parse(std::string_view text, const std::vector<std::string>& allowed);
+    bool matches(const json::Value& object) const;
+    bool empty() const noexcept { return terms_.empty(); }
+    // Value of `metadata.name=`; empty when the selector does not pin it.
+    std::string_view exact_name() const noexcept;
+    // Fields that start with `from` start with `to` instead: one API's names to the stored ones.
+    void rename_prefix(std::string_view from, std::string_view to);
+
+private:
+    std::vector<Term> terms_;
+};
+
+}  // namespace capstan::local

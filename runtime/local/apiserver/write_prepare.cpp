@@ -1,0 +1,229 @@
+// An object on its way into the store: identity, defaults, pruning, isolation of subresources, validation.
+#include "runtime/local/apiserver/server_state.hpp"
+
+#include "runtime/local/apiserver/builtin_kinds.hpp"
+#include "runtime/local/apiserver/crd.hpp"
+#include "runtime/local/apiserver/metadata_rules.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace capstan::local {
+namespace {
+
+constexpr std::array<std::string_view, 6> kServerFields{"uid",        "creationTimestamp", "deletionTimestamp",
+                                                        "generation", "selfLink",          "deletionGracePeriodSeconds"};
+
+NameRule name_rule(const ResourceKind& kind) {
+    if (kind.gvk.group == "rbac.authorization.k8s.io") {
+        return NameRule::path_segment;
+    }
+    if (!kind.custom && (kind.plural == "namespaces" || kind.plural == "services")) {
+        return NameRule::label;
+    }
+    return NameRule::subdomain;
+}
+
+std::string unknown_fields_text(const std::vector<std::string>& paths) {
+    std::string text;
+    for (const std::string& path : paths) {
+        text += (text.empty() ? "unknown field \"" : ", unknown field \"") + path + "\"";
+    }
+    return text;
+}
+
+}  // namespace
+
+Answer<json::Value> parse_body(const Call& call) {
+    const std::string_view type = std::string_view(call.request.content_type);
+    if (type.starts_with("application/vnd.kubernetes.protobuf") || type.starts_with("application/cbor")) {
+        return refuse(unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: application/json"));
+    }
+    auto parsed = json::parse(call.request.body, {.depth_max = json::kDepthMax, .bytes_max = kBodyBytesMax});
+    if (!parsed) {
+        if (parsed.error().code == Code::too_large) {
+            return refuse(too_large("Request entity too large: " + parsed.error().message));
+        }
+        return refuse(bad_request("the object provided is unrecognized (must be of type " + call.kind->gvk.kind +
+                                  "): couldn't get version/kind; json parse error: " + parsed.error().message));
+    }
+    if (!parsed.value().is_object() && call.request.method != "PATCH") {
+        return refuse(bad_request("the object provided is not a JSON object"));
+    }
+    return std::move(parsed).assume_value();
+}
+
+Answer<void> check_identity(const Call& call, json::Value& object) {
+    const ResourceKind& kind = *call.kind;
+    const std::string api_version{json::View(object)["apiVersion"].string_or(kind.gvk.api_version())};
+    const std::string kind_name{json::View(object)["kind"].string_or(kind.gvk.kind)};
+    if (kind_name != kind.gvk.kind || api_version != kind.gvk.api_version()) {
+        return refuse(bad_request("the API version in the data (" + api_version + ", Kind=" + kind_name +
+                                  ") does not match the expected API version (" + kind.gvk.api_version() +
+                                  ", Kind=" + kind.gvk.kind + ")"));
+    }
+    object.set("apiVersion", api_version);
+    object.set("kind", kind_name);
+    json::Value& metadata = object["metadata"];
+    if (metadata.is_null()) {
+        metadata = json::object();
+    }
+    if (!metadata.is_object()) {
+        return refuse(bad_request("metadata is not an object"));
+    }
+    const std::string_view name = json::View(metadata)["name"].string_or("");
+    if (!call.info.name.empty() && name != call.info.name) {
+        if (!name.empty()) {
+            return refuse(bad_request("the name of the object (" + std::string(name) +
+                                      ") does not match the name on the URL (" + call.info.name + ")"));
+        }
+        metadata.set("name", call.info.name);
+    }
+    if (!kind.namespaced) {
+        metadata.erase("namespace");
+        return boost::outcome_v2::success();
+    }
+    const std::string_view ns = json::View(metadata)["namespace"].string_or("");
+    if (ns.empty()) {
+        metadata.set("namespace", call.info.ns);
+    } else if (ns != call.info.ns) {
+        return refuse(bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+    }
+    return boost::outcome_v2::success();
+}
+
+void to_storage_version(const ResourceKind& kind, json::Value& object) {
+    if (kind.storage == "events" && kind.gvk.api_version() != kind.storage_api_version) {
+        object = event_to_core(std::move(object));
+    } else {
+        object.set("apiVersion", kind.storage_api_version);
+    }
+}
+
+Answer<void> normalize(Call& call, json::Value& object) {
+    const ResourceKind& kind = *call.kind;
+    if (!kind.custom) {
+        apply_builtin_defaults(kind.gvk, object);
+        if (kind.storage == kCrdStorage) {
+            default_crd(object);
+        }
+        return boost::outcome_v2::success();
+    }
+    if (!kind.schema) {
+        return boost::outcome_v2::success();
+    }
+    const std::vector<std::string> unknown = kind.schema->prune(object);
+    if (!unknown.empty() && call.validation == FieldValidation::strict) {
+        return refuse(bad_request(kind.gvk.kind + " in version \"" + kind.gvk.version + "\" cannot be handled as a " +
+                                  kind.gvk.kind + ": strict decoding error: " + unknown_fields_text(unknown)));
+    }
+    if (call.validation == FieldValidation::warn) {
+        for (const std::string& path : unknown) {
+            call.warnings.push_back("unknown field \"" + path + "\"");
+        }
+    }
+    kind.schema->apply_defaults(object);
+    return boost::outcome_v2::success();
+}
+
+void isolate(const Call& call, const json::Value& live, json::Value& updated) {
+    const json::Value* live_meta = live.find("metadata");
+    const bool status_call = call.info.subresource == "status";
+    if (status_call) {
+        const json::Value* sent = updated.find("status");
+        json::Value status = sent == nullptr ? json::Value() : *sent;
+        json::Value metadata = updated["metadata"];
+        const json::Value api_version = updated["apiVersion"];
+        updated = live;
+        updated.set("apiVersion", api_version);
+        if (status.is_null()) {
+            updated.erase("status");
+        } else {
+            updated.set("status", std::move(status));
+        }
+        if (call.kind->custom) {
+            // Metadata stays as it was, but for what server-side apply keeps there.
+            if (const json::Value* managed = metadata.find("managedFields")) {
+                updated["metadata"].set("managedFields", *managed);
+            }
+        } else {
+            updated.set("metadata", std::move(metadata));
+        }
+    } else if (call.kind->has_status()) {
+        if (const json::Value* status = live.find("status")) {
+            updated.set("status", *status);
+        } else {
+            updated.erase("status");
+        }
+    }
+    json::Value& metadata = updated["metadata"];
+    for (const std::string_view field : kServerFields) {
+        const json::Value* value = live_meta->find(field);
+        if (value != nullptr) {
+            metadata.set(field, *value);
+        } else {
+            metadata.erase(field);
+        }
+    }
+    if (const json::Value* name = live_meta->find("generateName"); name != nullptr && !metadata.find("generateName")) {
+        metadata.set("generateName", *name);
+    }
+    metadata.set("resourceVersion", *live_meta->find("resourceVersion"));
+}
+
+void set_generation(const ResourceKind& kind, const json::Value& live, json::Value& updated) {
+    const json::Value* generation = json::View(live)["metadata"]["generation"].value();
+    if (generation == nullptr) {
+        return;  // kinds without spec have none
+    }
+    // Everything but metadata and (where it is a subresource) status counts as specification.
+    const auto differs = [&](const json::Value& a, const json::Value& b) {
+        return std::any_of(a.if_object()->begin(), a.if_object()->end(), [&](const json::Member& member) {
+            if (member.key == "metadata" || member.key == "apiVersion" ||
+                (member.key == "status" && (kind.has_status() || !kind.custom))) {
+                return false;
+            }
+            const json::Value* other = b.find(member.key);
+            return other == nullptr || !(*other == member.value);
+        });
+    };
+    if (differs(live, updated) || differs(updated, live)) {
+        updated["metadata"].set("generation", *generation->if_int() + 1);
+    }
+}
+
+Answer<void> validate_object(const Call& call, const json::Value* live, const json::Value& object) {
+    const ResourceKind& kind = *call.kind;
+    std::vector<FieldError> errors = validate_metadata(object, name_rule(kind));
+    const auto append = [&](std::vector<FieldError> more) {
+        errors.insert(errors.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    };
+    if (live != nullptr) {
+        append(validate_metadata_update(*live, object));
+    }
+    if (kind.custom) {
+        if (kind.schema) {
+            append(kind.schema->validate(object));
+        }
+    } else {
+        append(validate_builtin(kind.gvk, object));
+        if (live != nullptr && call.info.subresource.empty()) {
+            append(validate_builtin_update(kind.gvk, *live, object));
+        }
+        if (kind.storage == kCrdStorage && call.info.subresource.empty()) {
+            append(validate_crd(object));
+        }
+    }
+    if (errors.empty()) {
+        return boost::outcome_v2::success();
+    }
+    std::vector<StatusCause> causes;
+    for (FieldError& error : errors) {
+        causes.push_back({std::string(to_string(error.reason)), std::move(error.detail), std::move(error.field)});
+    }
+    return refuse(invalid(kind.gvk.group, kind.gvk.kind, json::View(object)["metadata"]["name"].string_or(""),
+                          std::move(causes)));
+}
+
+}  // namespace capstan::local
