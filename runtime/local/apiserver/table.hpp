@@ -28,9 +28,11 @@ json::Value to_table(const GroupVersionKind& gvk,
 // "42s", "3m12s", "5h", "2d3h" as kubectl's HumanDuration; "<invalid>" for the future beyond 2 s.
 std::string age_text(std::chrono::nanoseconds age);
 
-// The JSONPath subset of printer columns: .a.b, ['a'], [0], [*], [?(@.type=="Ready")], with escaped dots. Several results:
-// the first counts (as the real server prints). nullptr: nothing there.
-// Errors: invalid (the path does not parse).
+inline constexpr std::size_t kJsonPathStepsMax = 64;
+
+// The JSONPath subset of printer columns: .a.b, ['a'], [0], [-1], [*], [?(@.type=="Ready")] (== != < <= > >= or
+// existence), escaped dots, with or without braces. Of several results the first counts, as the real server prints.
+// nullptr: nothing there. Errors: invalid (the path does not parse, or uses .. or a slice).
 Result<const json::Value*> json_path_first(const json::Value& root, std::string_view path);
 
 }  // namespace capstan::local
