@@ -30,10 +30,11 @@ struct Version {
     auto operator<=>(const Version&) const = default;
 };
 
-// Collects sentences that begin with a JSON pointer: "/featureGates/X/1/stage: …".
+// Collects sentences that begin with a JSON pointer: "/featureGates/X/1/stage: …". The whole document has no pointer.
 class Problems {
 public:
     void add(std::string_view path, std::string_view what);
+    void append(const Problems& more);
     bool empty() const noexcept { return lines_.empty(); }
     const std::vector<std::string>& lines() const noexcept { return lines_; }
 

@@ -63,6 +63,8 @@ struct PredicateContext {
 
 class Predicate {
 public:
+    struct Program;  // internal
+
     Predicate();  // passes everything
     // `path`: where `tree` stands in the manifest; every problem begins with it. On problems the result passes everything.
     static Predicate compile(const json::Value& tree, const PredicateContext& context, std::string_view path,
@@ -71,13 +73,8 @@ public:
     Verdict evaluate(const EventView& event) const;
 
     std::size_t node_count() const noexcept;
-    // JSON pointers of old, new and config the program reads, sorted: what a projection must keep.
-    std::vector<std::string> fields() const;
 
 private:
-    struct Program;
-    friend class PredicateCompiler;
-    friend class PredicateRun;
     std::shared_ptr<const Program> program_;  // shared because copies of a watch share it; immutable
 };
 
