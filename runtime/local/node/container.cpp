@@ -91,10 +91,11 @@ Result<void> Container::start(SpawnRequest request) {
     return ok();
 }
 
-void Container::stop(std::chrono::seconds grace, std::string reason) {
+void Container::stop(std::chrono::seconds grace, std::string reason, bool planned) {
     if (!running()) {
         return;
     }
+    planned_ = planned_ || planned;
     const auto at = loop_.now() + std::chrono::nanoseconds(grace);
     if (stopping_ && at >= kill_at_) {
         return;
@@ -119,8 +120,11 @@ void Container::record_end(std::optional<int> code, std::string reason, std::str
     end.message = std::move(message);
     end.started = record_.started;
     end.finished = loop_.wall_now();
+    end.planned = std::exchange(planned_, false);
     // A long run forgives the short ones before it.
-    record_.failures = end.finished - end.started >= kRestartDelayReset ? 1 : record_.failures + 1;
+    if (!end.planned) {
+        record_.failures = end.finished - end.started >= kRestartDelayReset ? 1 : record_.failures + 1;
+    }
     record_.ended = std::move(end);
 }
 

@@ -37,7 +37,8 @@ public:
     Result<void> start(SpawnRequest request);
 
     // SIGTERM now, SIGKILL after `grace`. May be called again: the shorter rest counts. No effect when not running.
-    void stop(std::chrono::seconds grace, std::string reason);
+    // `planned` goes into the record: this end is nobody's failure.
+    void stop(std::chrono::seconds grace, std::string reason, bool planned = false);
 
     bool running() const noexcept { return watched_ != nullptr; }
     bool stopping() const noexcept { return stopping_; }
@@ -60,6 +61,7 @@ private:
     MonotonicTime kill_at_{kNever};
     std::string stop_reason_;
     bool stopping_{false};
+    bool planned_{false};
 };
 
 }  // namespace capstan::local

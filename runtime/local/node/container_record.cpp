@@ -11,6 +11,7 @@ json::Value to_json(const Termination& end) {
         {"message", end.message},
         {"startedAt", to_rfc3339_micro(end.started)},
         {"finishedAt", to_rfc3339_micro(end.finished)},
+        {"planned", end.planned},
     };
     if (end.code) {
         out.set("exitCode", *end.code);
@@ -34,6 +35,7 @@ std::optional<Termination> termination_of(const json::View& view) {
     end.message = view["message"].string_or("");
     end.started = time_of(view["startedAt"]);
     end.finished = time_of(view["finishedAt"]);
+    end.planned = view["planned"].bool_or(false);
     return end;
 }
 

@@ -20,6 +20,7 @@ struct Termination {
     std::string message;
     WallTime started{};
     WallTime finished{};
+    bool planned{false};      // the node was told to stop everything: the container is simply to start again
 
     bool succeeded() const noexcept { return code == 0; }
 };

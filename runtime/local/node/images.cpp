@@ -83,6 +83,16 @@ Result<Program> resolve_program(std::string_view image, const std::vector<std::s
     return fail(Code::unsupported, "command " + argv[0] + " of a capstan image runs only on Kubernetes");
 }
 
+std::vector<std::pair<std::string, std::string>> image_paths(std::string_view image, const ImageOptions& options) {
+    switch (classify_image(image, options)) {
+    case ImageKind::capstan: return options.capstan_paths;
+    case ImageKind::etcd: return {{"/usr/local/bin", options.etcd_dir}};
+    case ImageKind::host:
+    case ImageKind::foreign: break;
+    }
+    return {};
+}
+
 bool is_skippable_init(std::string_view image, const std::vector<std::string>& command,
                        const std::vector<std::string>& args, const ImageOptions& options) {
     const auto kind = classify_image(image, options);
@@ -90,8 +100,8 @@ bool is_skippable_init(std::string_view image, const std::vector<std::string>& c
         return false;
     }
     const auto name = command.empty() ? std::string_view{} : base_name(command[0]);
-    if (kind == ImageKind::capstan && (name.empty() || name == "capstan")) {
-        return false;
+    if (kind == ImageKind::capstan && (name.empty() || name == "capstan" || name == "capstan-launcher")) {
+        return false;  // our own programs do their work here as everywhere
     }
     if (name == "chown" || name == "chmod" || name == "cp" || name == "install") {
         return true;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace capstan::local {
@@ -17,6 +18,8 @@ struct ImageOptions {
     std::string capstan_binary;   // absolute
     std::string launcher_binary;  // absolute; beside capstan
     std::string etcd_dir;         // absolute; holds etcd, and etcdctl or etcdutl where wanted
+    // Paths inside the capstan image and what stands for them here: {"/etc/capstan", "<datadir>/capstan/image"}.
+    std::vector<std::pair<std::string, std::string>> capstan_paths;
     // Images whose commands are programs of this machine as they are: for tests.
     std::vector<std::string> host_images;
 };
@@ -36,6 +39,9 @@ struct Program {
 // missing: names the file and the remedy).
 Result<Program> resolve_program(std::string_view image, const std::vector<std::string>& command,
                                 const std::vector<std::string>& args, const ImageOptions& options);
+
+// Paths inside the image and what stands for them here; for arguments that name a program or a file of the image.
+std::vector<std::pair<std::string, std::string>> image_paths(std::string_view image, const ImageOptions& options);
 
 // True for init containers that only prepare what this machine does not need: a copy of the launcher, chown, chmod.
 bool is_skippable_init(std::string_view image, const std::vector<std::string>& command,
