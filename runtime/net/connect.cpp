@@ -39,7 +39,7 @@ struct ConnectState : std::enable_shared_from_this<ConnectState> {
 };
 
 void ConnectState::start() {
-    phase = "connect to";
+    phase = "connect";
     error_code error;
     if (endpoint.scheme == Scheme::unix_socket) {
         addresses.emplace_back(asio::local::stream_protocol::endpoint(endpoint.host));
@@ -62,7 +62,7 @@ void ConnectState::take(const error_code& error, const tcp::resolver::results_ty
     for (const auto& entry : found) {
         if (addresses.size() < kAddressesMax) { addresses.emplace_back(entry.endpoint()); }
     }
-    phase = "connect to";
+    phase = "connect";
     try_next("no address");
 }
 
@@ -86,7 +86,7 @@ void ConnectState::try_next(const std::string& problem) {
 
 void ConnectState::connected() {
     if (tls == nullptr) { return finish(wrap(std::move(socket))); }
-    phase = "TLS with";
+    phase = "TLS";
     auto ssl = tls->connection();
     if (!ssl) { return finish(fail(ssl.error())); }
     socket->ssl = std::move(ssl).value();

@@ -48,7 +48,7 @@ Result<std::unique_ptr<Transport>> adopt_socket(IoLoop& loop, int fd, int family
 class Connecting {
 public:
     virtual ~Connecting() = default;  // cancels, no callback follows
-    virtual std::string_view phase() const noexcept = 0;  // "look up", "connect to", "TLS with"
+    virtual std::string_view phase() const noexcept = 0;  // "look up", "connect", "TLS"
 };
 
 // Connects, with TLS when `tls` is not null (borrowed until `done`). Errors: unavailable; the text says what failed.
