@@ -25,7 +25,7 @@ Result<void> remove_child(Call& call, const World& world, const Step& step) {
 Result<void> carry_out_step(Call& call, const World& world, const Step& step) {
     switch (step.kind) {
         case Step::Kind::apply:
-            return call.client().apply(step.gvk.to_string(), step.object, {.always = step.always});
+            return call.client().apply(step.gvk.to_string(), step.object);
         case Step::Kind::create: {
             auto created = call.client().create(step.gvk.to_string(), step.object);
             return !created && created.error().code == Code::exists ? Result<void>(ok()) : created;
@@ -59,7 +59,7 @@ Result<void> write_status(Call& call, const World& world, const Report& report) 
         {"status", wanted},
     };
     const std::string gvk = std::string(api::kApiVersion) + "/" + std::string(api::kEtcdKind);
-    return call.client().apply(gvk, intent, {.subresource = "status", .always = true});
+    return call.client().apply(gvk, intent, {.subresource = "status"});
 }
 
 // Stopping, a lost lease and a conflict say nothing about the Etcd: they are not recorded in its status.

@@ -74,7 +74,7 @@ Step drop_operation_annotations(const api::Etcd& etcd) {
     return patch_etcd(etcd, std::move(operations), "ANNOTATION");
 }
 
-Step child_step(Step::Kind kind, std::string code, json::Value object, bool always) {
+Step child_step(Step::Kind kind, std::string code, json::Value object) {
     const json::View view(object);
     Step step;
     step.kind = kind;
@@ -82,7 +82,6 @@ Step child_step(Step::Kind kind, std::string code, json::Value object, bool alwa
     step.gvk = GroupVersionKind::from_api_version(view["apiVersion"].string_or(""), view["kind"].string_or(""));
     step.key = {std::string(view["metadata"]["namespace"].string_or("")),
                 std::string(view["metadata"]["name"].string_or(""))};
-    step.always = always;
     step.object = std::move(object);
     return step;
 }
@@ -94,8 +93,7 @@ bool member_exists(const World& world, const std::string& name) {
 
 // A member that is added to a running cluster joins as learner. The annotation is part of the POST only: applied, it
 // would come back after the steward removed it.
-void add_member_steps(const World& world, const Cluster& cluster, const Rollout& rollout, bool always,
-                      std::vector<Step>& steps) {
+void add_member_steps(const World& world, const Cluster& cluster, const Rollout& rollout, std::vector<Step>& steps) {
     for (std::size_t i = 0; i < cluster.members.size(); ++i) {
         const Member& member = cluster.members[i];
         json::Value object = etcd_member(cluster, member, rollout.hashes[i]);
@@ -104,9 +102,9 @@ void add_member_steps(const World& world, const Cluster& cluster, const Rollout&
         if (joins && !member_exists(world, member.name)) {
             json::Value posted = object;
             posted["metadata"]["annotations"].set(kAnnotationCreateAsLearner, "true");
-            steps.push_back(child_step(Step::Kind::create, "ETCD_MEMBER", std::move(posted), false));
+            steps.push_back(child_step(Step::Kind::create, "ETCD_MEMBER", std::move(posted)));
         }
-        steps.push_back(child_step(Step::Kind::apply, "ETCD_MEMBER", std::move(object), always));
+        steps.push_back(child_step(Step::Kind::apply, "ETCD_MEMBER", std::move(object)));
     }
 }
 
@@ -193,11 +191,8 @@ Result<Plan> spec_plan(const World& world, const Cluster& cluster) {
     }
     const Rollout rollout = plan_rollout(world.members, names, targets);
 
-    // A changed spec may leave out fields that we applied before. The cached object would still "have all of the
-    // intent", so it is sent anyway; the server takes the fields away.
-    const bool always = !etcd.status || etcd.status->observed_generation != etcd.metadata.generation;
     const auto apply = [&](std::string code, json::Value object) {
-        plan.steps.push_back(child_step(Step::Kind::apply, std::move(code), std::move(object), always));
+        plan.steps.push_back(child_step(Step::Kind::apply, std::move(code), std::move(object)));
     };
     if (!etcd.metadata.has_finalizer(kFinalizer)) {
         plan.steps.push_back(add_finalizer(etcd));
@@ -208,7 +203,7 @@ Result<Plan> spec_plan(const World& world, const Cluster& cluster) {
     for (const Member& member : cluster.members) {
         apply("MEMBER_LEASE", member_lease(cluster, member));
     }
-    add_member_steps(world, cluster, rollout, always, plan.steps);
+    add_member_steps(world, cluster, rollout, plan.steps);
     apply("POD_DISRUPTION_BUDGET", pod_disruption_budget(cluster));
     apply("CLIENT_SERVICE", client_service(cluster));
     apply("PEER_SERVICE", peer_service(cluster));

@@ -28,7 +28,6 @@ struct Step {
     GroupVersionKind gvk;
     ObjectKey key;
     json::Value object;
-    bool always{false};  // apply: send even when the cached object has all of it
 };
 
 struct Plan {

@@ -122,19 +122,17 @@ TEST(EtcdPlan, MakesEveryChildOfANewEtcdInOrder) {
     };
     EXPECT_EQ(names(plan.steps), want);
     EXPECT_EQ(plan.report->state, "Succeeded");
-    EXPECT_TRUE(plan.steps[1].always);
 }
 
-TEST(EtcdPlan, AnUnchangedEtcdGivesTheSameStatusAndNoForcedWrite) {
+TEST(EtcdPlan, AnUnchangedEtcdGivesTheSameStatusAndOnlyApplies) {
     World world = world_of(3);
     carry_out(world, plan_of(world));
     settle(world);
     world.now += std::chrono::hours{1};
     const Plan again = plan_of(world);
     EXPECT_EQ(wanted_status(world.etcd, *again.report, world.now, "other-run"), owned_status(world.etcd));
-    EXPECT_TRUE(std::none_of(again.steps.begin(), again.steps.end(), [](const Step& one) {
-        return one.always || one.kind != Step::Kind::apply;
-    }));
+    EXPECT_TRUE(std::all_of(again.steps.begin(), again.steps.end(),
+                            [](const Step& one) { return one.kind == Step::Kind::apply; }));
     EXPECT_TRUE(again.last.empty());
     EXPECT_FALSE(again.again);
 }
