@@ -40,7 +40,10 @@ json::Value gvk_extension(const OpenApiKind& kind) {
 }
 
 json::Value parameter(std::string_view name, std::string_view place, std::string_view type, std::string_view text) {
-    json::Value out = {{"name", name}, {"in", place}, {"description", text}, {"schema", {{"type", type}, {"uniqueItems", true}}}};
+    json::Value out = {{"name", name},
+                       {"in", place},
+                       {"description", text},
+                       {"schema", {{"type", type}, {"uniqueItems", true}}}};
     if (place == "path") {
         out.set("required", true);
     }
@@ -205,7 +208,10 @@ json::Value openapi_v3_document(const std::vector<OpenApiKind>& kinds, std::stri
     if (paths.if_object()->empty()) {
         return json::Value();
     }
-    return {{"openapi", "3.0.0"}, {"info", info()}, {"paths", std::move(paths)}, {"components", {{"schemas", std::move(schemas)}}}};
+    return {{"openapi", "3.0.0"},
+            {"info", info()},
+            {"paths", std::move(paths)},
+            {"components", {{"schemas", std::move(schemas)}}}};
 }
 
 json::Value openapi_v3_index(const std::vector<OpenApiKind>& kinds) {

@@ -22,8 +22,10 @@ public:
             const bool role = json::View(object)["kind"].string_or("") == "ClusterRole";
             (role ? cluster_roles_ : cluster_bindings_).emplace(name, std::move(object));
         }
-        add_role("reader", R"([{"apiGroups":[""],"resources":["pods"],"verbs":["get","list"]}])", R"({"kind":"User","name":"ann"})");
-        add_role("logs", R"([{"apiGroups":[""],"resources":["pods/log","*/scale"],"verbs":["get"]}])", R"({"kind":"User","name":"ann"})");
+        add_role("reader", R"([{"apiGroups":[""],"resources":["pods"],"verbs":["get","list"]}])",
+            R"({"kind":"User","name":"ann"})");
+        add_role("logs", R"([{"apiGroups":[""],"resources":["pods/log","*/scale"],"verbs":["get"]}])",
+            R"({"kind":"User","name":"ann"})");
         add_role("named", R"([{"apiGroups":[""],"resources":["secrets"],"resourceNames":["a"],"verbs":["get"]}])",
                  R"({"kind":"ServiceAccount","name":"sa","namespace":"ns"})");
         add_role("wild", R"([{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}])", R"({"kind":"Group","name":"chiefs"})");
@@ -102,14 +104,16 @@ INSTANTIATE_TEST_SUITE_P(
         AuthorizeRow{"account_named", service_account_user("ns", "sa"), on("get", "secrets", "", "ns", "a"), true},
         AuthorizeRow{"account_other_name", service_account_user("ns", "sa"), on("get", "secrets", "", "ns", "b"), false},
         AuthorizeRow{"account_list_without_name", service_account_user("ns", "sa"), on("get", "secrets"), false},
-        AuthorizeRow{"account_of_other_namespace", service_account_user("x", "sa"), on("get", "secrets", "", "ns", "a"), false},
+        AuthorizeRow{"account_of_other_namespace", service_account_user("x", "sa"),
+                     on("get", "secrets", "", "ns", "a"), false},
         AuthorizeRow{"user_named_like_account", user("sa"), on("get", "secrets", "", "ns", "a"), false},
         AuthorizeRow{"wildcards", kChief, on("patch", "etcds", "status", "ns", "m", "druid.gardener.cloud"), true},
         AuthorizeRow{"discovery", user("eve"), at("get", "/apis/apps/v1"), true},
         AuthorizeRow{"discovery_anonymous", {"system:anonymous", {"system:unauthenticated"}}, at("get", "/apis"), false},
         AuthorizeRow{"health_anonymous", {"system:anonymous", {"system:unauthenticated"}}, at("get", "/healthz"), true},
         AuthorizeRow{"metrics_need_a_rule", user("eve"), at("get", "/metrics"), false},
-        AuthorizeRow{"review", user("eve"), on("create", "selfsubjectaccessreviews", "", "", "", "authorization.k8s.io"), true}),
+        AuthorizeRow{"review", user("eve"),
+                     on("create", "selfsubjectaccessreviews", "", "", "", "authorization.k8s.io"), true}),
     [](const auto& param) { return param.param.name; });
 
 TEST(ForbiddenText, ReadsAsTheApiServers) {

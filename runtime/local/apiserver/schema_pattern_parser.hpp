@@ -11,7 +11,9 @@ using Ranges = std::vector<Pattern::Range>;
 
 inline constexpr char32_t kCodePointMax = 0x10FFFF;
 
-enum class NodeKind : std::uint8_t { empty, character, any, one_of, begin, end, word_edge, not_word_edge, concat, alternate, repeat };
+enum class NodeKind : std::uint8_t {
+    empty, character, any, one_of, begin, end, word_edge, not_word_edge, concat, alternate, repeat
+};
 
 inline constexpr int kUnbounded = -1;
 

@@ -53,8 +53,12 @@ json::Value pod_ip(const View& o, WallTime) { return text_or(o["status"]["podIP"
 json::Value pod_node(const View& o, WallTime) { return text_or(o["spec"]["nodeName"], "<none>"); }
 json::Value none(const View&, WallTime) { return "<none>"; }
 
-json::Value containers(const View& o, WallTime) { return join_members(o["spec"]["template"]["spec"]["containers"].array(), "name"); }
-json::Value images(const View& o, WallTime) { return join_members(o["spec"]["template"]["spec"]["containers"].array(), "image"); }
+json::Value containers(const View& o, WallTime) {
+    return join_members(o["spec"]["template"]["spec"]["containers"].array(), "name");
+}
+json::Value images(const View& o, WallTime) {
+    return join_members(o["spec"]["template"]["spec"]["containers"].array(), "image");
+}
 json::Value set_ready(const View& o, WallTime) {
     return std::to_string(o["status"]["readyReplicas"].int_or(0)) + "/" + std::to_string(o["spec"]["replicas"].int_or(0));
 }
@@ -225,7 +229,8 @@ Tables make_tables() {
                  {"Nominated Node", "string", 1, none}, {"Readiness Gates", "string", 1, none}}},
         {"apps/StatefulSet", {kName, {"Ready", "string", 0, set_ready}, kAge, {"Containers", "string", 1, containers},
                               {"Images", "string", 1, images}}},
-        {"apps/ControllerRevision", {kName, {"Controller", "string", 0, controller}, {"Revision", "string", 0, revision}, kAge}},
+        {"apps/ControllerRevision",
+         {kName, {"Controller", "string", 0, controller}, {"Revision", "string", 0, revision}, kAge}},
         {"Service", {kName, {"Type", "string", 0, service_type}, {"Cluster-IP", "string", 0, cluster_ip},
                      {"External-IP", "string", 0, external_ip}, {"Port(s)", "string", 0, service_ports}, kAge,
                      {"Selector", "string", 1, service_selector}}},
