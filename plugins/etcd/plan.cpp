@@ -167,7 +167,8 @@ Plan deletion_plan(const World& world) {
     plan.report = Report{};
     plan.report->type = "Delete";
     plan.report->state = "Processing";
-    plan.report->description = set_is_there ? "Waiting for the StatefulSet to be gone" : "Waiting for all children to be gone";
+    plan.report->description =
+        set_is_there ? "Waiting for the StatefulSet to be gone" : "Waiting for all children to be gone";
     plan.again = kLookAgain;
     return plan;
 }

@@ -129,8 +129,9 @@ struct MemoryHost::Tables {
     static capstan_rc create(capstan_call* call, capstan_str gvk, capstan_str text, const capstan_obj**) noexcept {
         return counted(*call->host, [&]() -> Result<void> {
             CAPSTAN_TRY(auto object, json::parse(view_of(text)));
-            log_sent(*call->host, "create", group_kind(gvk), {std::string(json::View(object)["metadata"]["namespace"].string_or("")),
-                                                              std::string(json::View(object)["metadata"]["name"].string_or(""))});
+            const json::View meta = json::View(object)["metadata"];
+            log_sent(*call->host, "create", group_kind(gvk),
+                     {std::string(meta["namespace"].string_or("")), std::string(meta["name"].string_or(""))});
             return call->host->store.create(object);
         });
     }

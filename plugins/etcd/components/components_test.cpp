@@ -259,7 +259,8 @@ TEST(RoleObject, OfNoMembersGrantsNothingByKind) {
 
 TEST(YamlText, QuotesOnlyWhatYamlWouldMisread) {
     const json::Value value = {
-        {"b", "30m"}, {"a", "1000"}, {"url", "http://x:1"}, {"on", "yes"}, {"empty", ""}, {"number", 3}, {"none", json::object()},
+        {"b", "30m"}, {"a", "1000"}, {"url", "http://x:1"}, {"on", "yes"},
+        {"empty", ""}, {"number", 3}, {"none", json::object()},
     };
     EXPECT_EQ(to_yaml(value),
               "a: \"1000\"\nb: 30m\nempty: \"\"\nnone: {}\nnumber: 3\n\"on\": \"yes\"\nurl: http://x:1\n");
