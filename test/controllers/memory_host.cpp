@@ -1,6 +1,7 @@
 #include "test/controllers/memory_host.hpp"
 
 #include <functional>
+#include <memory>
 
 // Declared only, so pointers of the ABI lead back to us without casts of unrelated types.
 struct capstan_call {
@@ -55,15 +56,20 @@ struct MemoryHost::Tables {
     // ---- cache and client reads
     static capstan_rc read(capstan_call* call, const std::string& gk, capstan_str ns, capstan_str name, bool live,
                            const capstan_obj** out) {
-        return counted(*call->host, [&]() -> Result<void> {
+        std::unique_ptr<capstan_obj> object;  // handed over only with CAPSTAN_OK
+        const capstan_rc rc = counted(*call->host, [&]() -> Result<void> {
             const ObjectKey key{std::string(view_of(ns)), std::string(view_of(name))};
             const json::Value* found = call->host->store.find(gk, key);
             if (found == nullptr) {
                 return fail(Code::not_found, "get " + gk + " " + key.to_string() + ": not found");
             }
-            *out = object_of(*found, gk, live);
+            object.reset(object_of(*found, gk, live));
             return ok();
         });
+        if (rc == CAPSTAN_OK) {
+            *out = object.release();
+        }
+        return rc;
     }
     static capstan_rc cache_get(capstan_call* call, capstan_str gk, capstan_str ns, capstan_str name,
                                 const capstan_obj** out) noexcept {
