@@ -142,12 +142,14 @@ private:
 
 bool term_matches(const LabelSelector::Term& term, const std::string* value) noexcept {
     using Op = LabelSelector::Op;
+    const auto listed = [&term](const std::string& wanted) {
+        return std::find(term.values.begin(), term.values.end(), wanted) != term.values.end();
+    };
     switch (term.op) {
         case Op::exists: return value != nullptr;
         case Op::absent: return value == nullptr;
-        case Op::in: return value != nullptr && std::find(term.values.begin(), term.values.end(), *value) != term.values.end();
-        case Op::not_in:
-            return value == nullptr || std::find(term.values.begin(), term.values.end(), *value) == term.values.end();
+        case Op::in: return value != nullptr && listed(*value);
+        case Op::not_in: return value == nullptr || !listed(*value);
         case Op::greater:
         case Op::less: {
             const auto left = value != nullptr ? to_integer(*value) : std::nullopt;
