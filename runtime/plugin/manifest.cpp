@@ -60,7 +60,7 @@ RouteSpec read_route(const json::Value& value, const std::string& path, Problems
     route.name = item.text("name", Need::required);
     route.path = item.text("path");
     route.prefix = item.text("prefix");
-    route.methods = item.texts("methods", Need::required);
+    route.methods = item.texts("methods");
     route.runs_long = item.one_of("class", {"quick", "long"}, "quick") == "long";
     if (route.path.empty() == route.prefix.empty()) {
         problems.add(path, "needs either \"path\" or \"prefix\"");

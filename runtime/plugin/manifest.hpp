@@ -78,7 +78,7 @@ struct RouteSpec {
     std::string name;
     std::string path;     // exact; or
     std::string prefix;   // ends with "/"; exactly one of the two is set
-    std::vector<std::string> methods;
+    std::vector<std::string> methods;  // empty: every method
     bool runs_long{false};  // "class": "long"
 };
 

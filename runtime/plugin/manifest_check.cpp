@@ -102,7 +102,11 @@ void check_routes(const Manifest& manifest, Problems& problems) {
     for (std::size_t i = 0; i < manifest.routes.size(); ++i) {
         const RouteSpec& route = manifest.routes[i];
         const std::string& place = route.path.empty() ? route.prefix : route.path;
-        for (const std::string& method : route.methods) {
+        std::vector<std::string> methods = route.methods;
+        if (methods.empty()) {
+            methods.emplace_back("every method of");
+        }
+        for (const std::string& method : methods) {
             if (!seen.insert(method + " " + place).second) {
                 problems.add("/routes/" + std::to_string(i), method + " " + place + " is there twice");
             }
@@ -131,7 +135,8 @@ std::string plural_of(std::string_view kind) {
     if (last == 's' || last == 'x' || lower.ends_with("ch") || lower.ends_with("sh")) {
         return lower + "es";
     }
-    const bool vowel_before = lower.size() > 1 && std::string_view("aeiou").find(lower[lower.size() - 2]) != std::string_view::npos;
+    const bool vowel_before =
+        lower.size() > 1 && std::string_view("aeiou").find(lower[lower.size() - 2]) != std::string_view::npos;
     if (last == 'y' && !vowel_before) {
         return lower.substr(0, lower.size() - 1) + "ies";
     }

@@ -20,7 +20,8 @@ constexpr std::string_view kManifest = R"({
       {"gvk": "v1/Secret", "role": "maps", "metadataOnly": true,
        "select": {"namespace": {"env": "POD_NAMESPACE"}, "name": "creds", "fields": {"type": {"config": "/type"}}},
        "map": {"refersFrom": {"gvk": "druid.gardener.cloud/v1alpha1/Etcd", "field": "/spec/store/secretRef/name"}}}]}],
-  "predicates": {"etcdSpec": {"case": {"create": true, "delete": true, "update": {"generationChanged": true}, "else": false}}},
+  "predicates": {"etcdSpec": {"case":
+    {"create": true, "delete": true, "update": {"generationChanged": true}, "else": false}}},
   "featureGates": {"Member": [{"since": "1.3", "stage": "Alpha", "default": false}]},
   "services": [{"name": "heartbeat"}],
   "routes": [{"name": "snapshot", "path": "/snapshot/full", "methods": ["GET", "POST"], "class": "long"}],
@@ -80,7 +81,7 @@ TEST_P(RefusedManifest, SaysWhatAndWhere) {
 INSTANTIATE_TEST_SUITE_P(
     Rules, RefusedManifest,
     testing::Values(
-        Row{"bad_json", R"("license")", "license", "the manifest is no valid JSON: offset 2040: Missing a name for object member."},
+        Row{"bad_json", R"("license")", "license", "the manifest is no valid JSON: offset 2044: Missing a name for object member."},
         Row{"unknown_member", R"("fieldManager")", R"("feildManager")",
             "/feildManager: unknown member; did you mean \"fieldManager\"?"},
         Row{"wrong_schema", R"("schema": 1)", R"("schema": 2)", "/schema: expected an integer from 1 to 1"},
@@ -116,7 +117,9 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"route_without_path", R"("path": "/snapshot/full", )", "", "/routes/0: needs either \"path\" or \"prefix\""},
         Row{"route_method", R"("POST"])", R"("FETCH"])",
             "/routes/0/methods: \"FETCH\" is none of GET, HEAD, POST, PUT, PATCH, DELETE"},
-        Row{"verb", "\"verbs\": [\"get\"]}],\n  \"crds\"", "\"verbs\": [\"*\"]}],\n  \"crds\"", "/grants/0/verbs: unknown verb \"*\"; a wildcard is not accepted"},
+        Row{"verb", "\"verbs\": [\"get\"]}],\n  \"crds\"",
+            "\"verbs\": [\"*\"]}],\n  \"crds\"",
+            "/grants/0/verbs: unknown verb \"*\"; a wildcard is not accepted"},
         Row{"storage", R"("storage": "v1alpha1")", R"("storage": "v1")", "/crds/0/storage: is none of \"versions\""},
         Row{"duplicate_name", R"({"name": "heartbeat"})", R"({"name": "heartbeat"}, {"name": "heartbeat"})",
             "/services/1/name: \"heartbeat\" is there twice"},

@@ -55,7 +55,8 @@ TEST_P(MapRuleRow, LeadsToKeys) {
     ASSERT_TRUE(problems.empty()) << problems.lines().front();
     const json::Value before = json::parse(*row.old_object != '\0' ? row.old_object : "null").value();
     const json::Value after = json::parse(*row.new_object != '\0' ? row.new_object : "null").value();
-    const MappedKeys mapped = map_keys(rule, before.is_null() ? nullptr : &before, after.is_null() ? nullptr : &after, lookups());
+    const MappedKeys mapped =
+        map_keys(rule, before.is_null() ? nullptr : &before, after.is_null() ? nullptr : &after, lookups());
     EXPECT_EQ(joined(mapped.keys), row.keys);
     EXPECT_FALSE(mapped.truncated);
 }

@@ -250,7 +250,8 @@ private:
             }
             case Source::gate: {
                 OperandValue result = OperandValue::of(OperandValue::Kind::boolean);
-                result.truth = event_.gates != nullptr && event_.gates->enabled(program_.texts[operand.first]).value_or(false);
+                result.truth = event_.gates != nullptr &&
+                               event_.gates->enabled(program_.texts[operand.first]).value_or(false);
                 return result;
             }
             case Source::length: return length(operand);
