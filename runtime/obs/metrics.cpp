@@ -144,7 +144,7 @@ struct Metrics::State {
                                    std::unique_ptr<Family<Histogram>>>;
 
     template <class T>
-    Family<T>& find_or_add(std::string_view name, std::string_view help, std::initializer_list<std::string_view> labels,
+    Family<T>& find_or_add(std::string_view name, std::string_view help, std::span<const std::string_view> labels,
                            std::span<const double> bounds) {
         const std::vector<std::string> names(labels.begin(), labels.end());
         const std::scoped_lock lock(mutex);
@@ -178,16 +178,29 @@ Metrics::~Metrics() = default;
 
 Family<Counter>& Metrics::counter(std::string_view name, std::string_view help,
                                   std::initializer_list<std::string_view> labels) {
-    return state_->find_or_add<Counter>(name, help, labels, {});
+    return state_->find_or_add<Counter>(name, help, std::span(labels.begin(), labels.size()), {});
 }
 
 Family<Gauge>& Metrics::gauge(std::string_view name, std::string_view help,
                               std::initializer_list<std::string_view> labels) {
-    return state_->find_or_add<Gauge>(name, help, labels, {});
+    return state_->find_or_add<Gauge>(name, help, std::span(labels.begin(), labels.size()), {});
 }
 
 Family<Histogram>& Metrics::histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
                                       std::initializer_list<std::string_view> labels) {
+    return state_->find_or_add<Histogram>(name, help, std::span(labels.begin(), labels.size()), bounds);
+}
+
+Family<Counter>& Metrics::counter(std::string_view name, std::string_view help, std::span<const std::string_view> labels) {
+    return state_->find_or_add<Counter>(name, help, labels, {});
+}
+
+Family<Gauge>& Metrics::gauge(std::string_view name, std::string_view help, std::span<const std::string_view> labels) {
+    return state_->find_or_add<Gauge>(name, help, labels, {});
+}
+
+Family<Histogram>& Metrics::histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
+                                      std::span<const std::string_view> labels) {
     return state_->find_or_add<Histogram>(name, help, labels, bounds);
 }
 

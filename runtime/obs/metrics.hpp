@@ -105,6 +105,12 @@ public:
     Family<Histogram>& histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
                                  std::initializer_list<std::string_view> labels = {});
 
+    // The same with label names that are not written in place (plugins).
+    Family<Counter>& counter(std::string_view name, std::string_view help, std::span<const std::string_view> labels);
+    Family<Gauge>& gauge(std::string_view name, std::string_view help, std::span<const std::string_view> labels);
+    Family<Histogram>& histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
+                                 std::span<const std::string_view> labels);
+
     // Runs before each render, for gauges that are cheaper to read than to maintain. [any], must not call render().
     void before_render(std::function<void()> refresh);
 

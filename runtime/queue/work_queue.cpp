@@ -277,7 +277,8 @@ MonotonicTime WorkQueue::next_due() const noexcept {
 void WorkQueue::done(MonotonicTime now, const ObjectKey& key, const Finish& finish) {
     State& s = *state_;
     const auto found = s.entries.find(key);
-    CAPSTAN_CHECK(found != s.entries.end() && found->second.place == Place::in_flight, key.to_string() + " is not in flight");
+    CAPSTAN_CHECK(found != s.entries.end() && found->second.place == Place::in_flight,
+                  key.to_string() + " is not in flight");
     Entry& e = found->second;
     s.leave(e);
     if (s.options.observer != nullptr && finish.kind != Finish::Kind::put_back) {

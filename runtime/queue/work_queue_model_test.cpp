@@ -183,7 +183,8 @@ TEST(WorkQueueModel, MillionRandomStepsAgree) {
         } else if (what < 65) {
             const auto got = queue.try_take(now);
             const int expected = model.take(now);
-            ASSERT_EQ(got ? got->key.name : "", expected < 0 ? "" : keys[static_cast<std::size_t>(expected)].name) << "step " << step;
+            ASSERT_EQ(got ? got->key.name : "", expected < 0 ? "" : keys[static_cast<std::size_t>(expected)].name)
+                    << "step " << step;
             if (got) {
                 ASSERT_EQ(got->failures, model.keys[expected].failures);
                 ASSERT_LE(got->due, now);
@@ -196,7 +197,8 @@ TEST(WorkQueueModel, MillionRandomStepsAgree) {
             const auto at = pick(flying.size());
             const int id = flying[at];
             flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(at));
-            const Finish finishes[] = {Finish::forget(), Finish::after(kDelays[pick(7)]), Finish::failed(), Finish::failed(kDelays[pick(7)]),
+            const Finish finishes[] = {Finish::forget(), Finish::after(kDelays[pick(7)]), Finish::failed(),
+                    Finish::failed(kDelays[pick(7)]),
                                        Finish::parked(), Finish::put_back(20ms)};
             const auto& finish = finishes[pick(6)];
             queue.done(now, keys[static_cast<std::size_t>(id)], finish);

@@ -211,7 +211,8 @@ std::string Baton::describe() const {
     std::string text;
     for (const auto& a : actors_) {
         if (!a->ended) {
-            text += "  " + a->name + (a.get() == running_ ? ": running" : a->wakes == nullptr ? ": runnable" : ": waiting") + "\n";
+            const char* state = a->wakes == nullptr ? ": runnable\n" : ": waiting\n";
+            text += "  " + a->name + (a.get() == running_ ? ": running\n" : state);
         }
     }
     return text;

@@ -1,0 +1,338 @@
+// Queue and workers. The way from events to the queue is in controller_watch.cpp.
+#include "runtime/control/controller.hpp"
+
+#include "runtime/control/controller_parts.hpp"
+#include "runtime/control/host_tables.hpp"
+#include "runtime/control/unit.hpp"
+
+#include <algorithm>
+
+namespace capstan::control {
+
+struct Controller::Worker {
+    std::unique_ptr<Thread> thread;
+    bool replaced{false};          // guarded by the controller's mutex: ends when its call returns
+    const CallState* call{nullptr};  // guarded by the controller's mutex
+    std::atomic<bool> ended{false};
+};
+
+Controller::Controller(Unit& unit, const plugin::ControllerSpec& spec, std::uint32_t workers)
+    : unit_(unit),
+      spec_(spec),
+      label_(unit.short_name() + "/" + spec.name),
+      worker_count_(workers),
+      log_(unit.log().with({{"controller", label_}})),
+      metrics_(std::make_unique<ControllerMetrics>(unit.core()->metrics, label_, workers)),
+      signal_(unit.core()->parts.threads.make_signal()),
+      queue_(queue::Options{[core = unit.core()] { return core->random_unit(); }, metrics_.get(), queue::kKeysMax}) {}
+
+Controller::~Controller() = default;
+
+Result<void> Controller::enqueue(const ObjectKey& key, const queue::AddOptions& options) {
+    Result<void> added = ok();
+    {
+        const std::lock_guard lock(mutex_);
+        queue::AddOptions wanted = options;
+        const auto recent = recent_runs_.find(key);
+        if (recent != recent_runs_.end() && recent->second >= kHotRuns && wanted.reason != queue::Reason::plugin) {
+            wanted.delay = std::max<std::chrono::nanoseconds>(wanted.delay, kHotPause);
+        }
+        added = queue_.add(unit_.core()->now(), key, wanted);
+    }
+    if (added) {
+        signal_->notify();
+    } else if (added.error().code == Code::overloaded) {
+        log_.warn("queue is full; keys are looked for again when there is room", {{"error", added.error().message}});
+    }
+    return added;
+}
+
+void Controller::set_running(bool running) {
+    bool start = false;
+    {
+        const std::lock_guard lock(mutex_);
+        running_ = running;
+        open_ = running_ && synced_.load();
+        start = open_ && workers_.empty() && !stopping_;
+    }
+    if (start) {
+        for (std::uint32_t i = 0; i < worker_count_; ++i) {
+            if (const Result<void> started = start_worker(); !started) {
+                log_.error("worker cannot be started", {{"error", started.error().message}});
+            }
+        }
+    }
+    wake_workers();
+}
+
+Result<void> Controller::start_worker() {
+    auto worker = std::make_shared<Worker>();  // shared by its thread and the list
+    std::size_t number = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        number = workers_.size() + 1;
+    }
+    CAPSTAN_TRY(worker->thread,
+                unit_.core()->parts.threads.start(label_ + "/" + std::to_string(number),
+                                                  [this, worker, unit = unit_.shared_from_this()] {
+                                                      work(worker);
+                                                      worker->ended.store(true);
+                                                      unit->thread_ended();
+                                                  }));
+    const std::lock_guard lock(mutex_);
+    workers_.push_back(std::move(worker));
+    return ok();
+}
+
+void Controller::wake_workers() {
+    std::size_t count = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        count = workers_.size();
+    }
+    if (count > 0) {
+        signal_->notify();  // the woken one passes it on, see work()
+    }
+}
+
+void Controller::stop() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+        queue_.shut_down();
+    }
+    wake_workers();
+}
+
+bool Controller::workers_ended() const {
+    const std::lock_guard lock(mutex_);
+    return std::all_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->ended.load(); });
+}
+
+void Controller::abandon_workers() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& worker : workers_) {
+        if (!worker->ended.load()) {
+            worker->thread->abandon();
+        }
+    }
+}
+
+void Controller::join() {
+    std::vector<std::shared_ptr<Worker>> workers;
+    {
+        const std::lock_guard lock(mutex_);
+        workers = workers_;
+    }
+    for (const auto& worker : workers) {
+        worker->thread.reset();
+    }
+}
+
+queue::WorkQueue::Look Controller::look(const ObjectKey& key) const {
+    const std::lock_guard lock(mutex_);
+    return queue_.look(key);
+}
+
+void Controller::refresh_metrics() {
+    const std::lock_guard lock(mutex_);
+    const auto running = queue_.running(unit_.core()->now());
+    metrics_->unfinished.set(std::chrono::duration<double>(running.total).count());
+    metrics_->longest.set(std::chrono::duration<double>(running.longest).count());
+    metrics_->delayed.set(static_cast<double>(queue_.counts().delayed));
+}
+
+bool Controller::idle() const {
+    const std::lock_guard lock(mutex_);
+    const auto counts = queue_.counts();
+    return counts.in_flight == 0 && (counts.ready == 0 || !open_) && queue_.next_due() > unit_.core()->now();
+}
+
+void Controller::work(const std::shared_ptr<Worker>& self) {
+    const Core& core = *unit_.core();
+    for (;;) {
+        std::optional<queue::Item> item;
+        MonotonicTime next = kNever;
+        bool end = false;
+        {
+            const std::lock_guard lock(mutex_);
+            end = stopping_ || self->replaced;
+            if (!end && open_) {
+                item = queue_.try_take(core.now());
+                next = queue_.next_due();
+            }
+        }
+        if (end || (item && next <= core.now())) {
+            signal_->notify();  // for the next worker: to end too, or to take what is due
+        }
+        if (end) {
+            return;
+        }
+        if (item) {
+            run(*item, *self);
+        } else {
+            signal_->wait_until(next);
+        }
+    }
+}
+
+// True when the key became hot with this run.
+bool Controller::count_run(const ObjectKey& key, MonotonicTime now) {
+    const std::lock_guard lock(mutex_);
+    if (now - hot_since_ >= kHotWindow) {
+        recent_runs_.clear();
+        hot_since_ = now;
+    }
+    return recent_runs_.size() < queue::kKeysMax && ++recent_runs_[key] == kHotRuns;
+}
+
+// True when the key must wait for the cache to show what earlier runs of it wrote.
+bool Controller::own_writes_missing(const queue::Item& item, MonotonicTime now) {
+    Held held;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = own_writes_.find(item.key);
+        if (found == own_writes_.end()) {
+            return false;
+        }
+        if (found->second.since == kNever) {
+            found->second.since = now;
+        }
+        held = found->second;
+    }
+    const cache::Cache& cache = unit_.core()->parts.cache;
+    const bool reached = std::all_of(held.writes.begin(), held.writes.end(), [&](const OwnWrite& write) {
+        return cache.reached(write.gvk, write.key, write.resource_version);
+    });
+    if (!reached && now - held.since < kOwnWritesWait) {
+        return true;
+    }
+    if (!reached) {
+        metrics_->own_write_timeouts.add();
+        log_.warn("cache does not show our own write; going on without",
+                  {{"namespace", item.key.ns}, {"name", item.key.name}});
+    }
+    const std::lock_guard lock(mutex_);
+    own_writes_.erase(item.key);
+    return false;
+}
+
+std::shared_ptr<CallState> Controller::make_call(const ObjectKey& key, MonotonicTime start) {
+    const std::shared_ptr<Core>& core = unit_.core();
+    const Unit::Live live = unit_.live();
+    auto call = std::make_shared<CallState>(core, unit_.shared_from_this(), CallKind::reconcile);
+    call->controller = this;
+    call->instance = live.generation;
+    call->ctl = live.ctl;
+    call->key = key;
+    call->what = label_ + " " + key.to_string();
+    call->id = core->random_id();
+    call->log = log_.with({{"namespace", key.ns}, {"name", key.name}, {"reconcileID", call->id}});
+    call->deadline = start + spec_.deadline;
+    call->fence_at = call->deadline + core->options.call_grace;
+    return live.ctl != nullptr && unit_.begin(call) ? call : nullptr;
+}
+
+void Controller::run(const queue::Item& item, Worker& self) {
+    const std::shared_ptr<Core>& core = unit_.core();
+    const MonotonicTime start = core->now();
+    const auto call = own_writes_missing(item, start) ? nullptr : make_call(item.key, start);
+    if (call == nullptr) {
+        const std::lock_guard lock(mutex_);
+        queue_.done(core->now(), item.key, queue::Finish::put_back(kOwnWritesPoll));
+        return;
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        self.call = call.get();
+    }
+    if (count_run(item.key, start)) {
+        metrics_->hot.add();
+        call->log.warn("key keeps waking itself and is slowed down", {{"count", kHotRuns}});
+    }
+    metrics_->active.add(1);
+    const GroupVersionKind& gvk = spec_.primary().gvk;
+    const capstan_request request{{sizeof(capstan_request), CAPSTAN_ABI},
+                                  str(spec_.name),
+                                  str(gvk.group),
+                                  str(gvk.kind),
+                                  str(item.key.ns),
+                                  str(item.key.name),
+                                  ns_of(call->deadline),
+                                  item.failures,
+                                  0};
+    capstan_rc rc = CAPSTAN_OK;
+    {
+        const CurrentCall current(*call);
+        rc = unit_.plugin().table->reconcile(call->ctl, call->handle, &request);
+        if (rc == CAPSTAN_PENDING && spec_.async) {
+            rc = await_pending(*call);
+        }
+    }
+    unit_.end(call);
+    const queue::Finish finish = conclude(*call, item, rc, core->now() - start);
+    metrics_->active.add(-1);
+    {
+        const std::lock_guard lock(mutex_);
+        self.call = nullptr;
+        if (self.replaced) {
+            --stuck_;
+            metrics_->quarantined.add(-1);
+        }
+        const std::lock_guard own(call->mutex);
+        if (!call->own_writes.empty()) {
+            own_writes_[item.key] = Held{std::move(call->own_writes), kNever};
+        }
+        queue_.done(core->now(), item.key, finish);
+    }
+    if (rc == CAPSTAN_E_PANIC) {
+        unit_.poison(call->instance, call->what);
+    }
+    refill_after_overflow();
+}
+
+// An asynchronous plugin returned; the result comes through reconcile_done. The worker stays with its key.
+capstan_rc Controller::await_pending(CallState& call) {
+    auto signal = unit_.core()->parts.threads.make_signal();
+    {
+        const std::lock_guard lock(call.mutex);
+        call.done_signal = signal.get();
+    }
+    const auto done = [&call] {
+        const std::lock_guard lock(call.mutex);
+        return call.result.has_value();
+    };
+    call.add_waiter(*signal);
+    // Past the deadline it may still answer, until the fence.
+    while (!done() && !call.fenced()) {
+        signal->wait_until(call.next_change());
+    }
+    call.remove_waiter(*signal);
+    const std::lock_guard lock(call.mutex);
+    call.done_signal = nullptr;
+    return call.result ? call.result->rc : CAPSTAN_E_FENCED;
+}
+
+void Controller::replace_worker(const CallState& stuck) {
+    bool replace = false;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = std::find_if(workers_.begin(), workers_.end(),
+                                        [&stuck](const auto& worker) { return worker->call == &stuck; });
+        if (found == workers_.end()) {
+            return;  // it has just returned
+        }
+        (*found)->replaced = true;
+        ++stuck_;
+        metrics_->quarantined.add(1);
+        replace = !stopping_ && stuck_ <= kStuckWorkersMax;
+    }
+    metrics_->stuck.add();
+    if (replace) {
+        if (const Result<void> started = start_worker(); !started) {
+            log_.error("stuck worker cannot be replaced", {{"error", started.error().message}});
+        }
+    }
+}
+
+}  // namespace capstan::control

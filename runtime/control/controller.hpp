@@ -1,0 +1,104 @@
+// One logical controller of a plugin: its watches, its queue and its workers. Internal to runtime/control.
+#pragma once
+
+#include "runtime/cache/cache.hpp"
+#include "runtime/control/call.hpp"
+#include "runtime/control/core.hpp"
+#include "runtime/plugin/manifest.hpp"
+#include "runtime/queue/work_queue.hpp"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace capstan::control {
+
+struct ReadStore;
+struct ControllerMetrics;
+
+class Controller {
+public:
+    Controller(Unit& unit, const plugin::ControllerSpec& spec, std::uint32_t workers);
+    ~Controller();
+
+    const std::string& label() const noexcept { return label_; }  // "etcd/etcd"
+    const plugin::ControllerSpec& spec() const noexcept { return spec_; }
+
+    // [io]
+    Result<void> prepare();  // resolves `select`; errors: invalid (a value is missing)
+    Result<void> start_watches(std::vector<ReadStore>& stores);
+    void drop_watches();
+    bool synced() const noexcept { return synced_.load(); }
+    std::string waiting_for() const;  // what is not served or not synced, and why; "" when all is well [any]
+    void enqueue_all(queue::Reason reason);
+
+    // [any]
+    Result<void> enqueue(const ObjectKey& key, const queue::AddOptions& options);
+    void set_running(bool running);  // the instance takes calls
+    void stop();                     // no further dispatch; workers end
+    void replace_worker(const CallState& stuck);  // [lifecycle]
+    bool workers_ended() const;
+    void join();  // [io] requires: every worker ended or was abandoned
+    void abandon_workers();
+    queue::WorkQueue::Look look(const ObjectKey& key) const;
+    bool idle() const;
+    void refresh_metrics();
+
+private:
+    struct WatchState;
+    struct Worker;
+
+    Result<void> start_worker();
+    void work(const std::shared_ptr<Worker>& self);
+    std::shared_ptr<CallState> make_call(const ObjectKey& key, MonotonicTime start);  // nullptr: no instance takes it
+    void run(const queue::Item& item, Worker& self);
+    capstan_rc await_pending(CallState& call);
+    void wake_workers();
+    bool count_run(const ObjectKey& key, MonotonicTime now);
+    bool own_writes_missing(const queue::Item& item, MonotonicTime now);
+    queue::Finish conclude(CallState& call, const queue::Item& item, capstan_rc rc, std::chrono::nanoseconds took);
+    void on_event(WatchState& watch, const cache::Event& event);
+    void on_state(WatchState& watch, const cache::WatchState& state);
+    void wake_keys(const WatchState& watch, const cache::Event& event, const json::Value* old_object,
+                   const json::Value* new_object, bool forced);
+    void check_synced();
+    void arm_resync();
+    void refill_after_overflow();
+    plugin::MapLookups lookups();
+
+    Unit& unit_;
+    const plugin::ControllerSpec& spec_;
+    const std::string label_;
+    const std::uint32_t worker_count_;
+    obs::Log log_;
+    std::unique_ptr<ControllerMetrics> metrics_;
+    std::unique_ptr<Signal> signal_;  // a key may be due
+
+    // Loop only:
+    std::vector<std::unique_ptr<WatchState>> watches_;
+    std::unique_ptr<net::Timer> resync_timer_;
+
+    std::atomic<bool> synced_{false};
+    mutable std::mutex mutex_;  // guards what follows
+    std::string waiting_for_;
+    queue::WorkQueue queue_;
+    bool running_{false};
+    bool open_{false};  // running and synced
+    bool stopping_{false};
+    std::vector<std::shared_ptr<Worker>> workers_;
+    std::size_t stuck_{0};
+    struct Held {
+        std::vector<OwnWrite> writes;
+        MonotonicTime since{kNever};  // of the first hold
+    };
+    std::unordered_map<ObjectKey, Held> own_writes_;
+    // Runs per key since hot_since_, to slow down a key that keeps waking itself. At most kKeysMax entries.
+    std::unordered_map<ObjectKey, std::uint32_t> recent_runs_;
+    MonotonicTime hot_since_{0};
+};
+
+}  // namespace capstan::control

@@ -1,0 +1,277 @@
+// From cache events to keys: change, predicate, map rule, queue. All on the loop.
+#include "runtime/control/controller.hpp"
+#include "runtime/control/controller_parts.hpp"
+#include "runtime/control/unit.hpp"
+
+#include <algorithm>
+
+namespace capstan::control {
+
+namespace {
+
+Result<std::string> value_of(const plugin::ValueSource& source, const Core& core, const json::Value& config,
+                             const std::string& where) {
+    switch (source.kind) {
+        case plugin::ValueSource::Kind::literal: return source.text;
+        case plugin::ValueSource::Kind::config: {
+            const json::Value* found = config.pointer(source.text);
+            const std::string* text = found == nullptr ? nullptr : found->if_string();
+            if (text == nullptr) {
+                return fail(Code::invalid, where + ": the configuration has no string at " + source.text);
+            }
+            return *text;
+        }
+        case plugin::ValueSource::Kind::environment: break;
+    }
+    auto value = core.parts.environment ? core.parts.environment(source.text) : std::nullopt;
+    if (!value) {
+        return fail(Code::invalid, where + ": environment variable " + source.text + " is not set");
+    }
+    return *std::move(value);
+}
+
+plugin::EventType type_of(cache::EventType type) {
+    switch (type) {
+        case cache::EventType::create: return plugin::EventType::create;
+        case cache::EventType::update: return plugin::EventType::update;
+        case cache::EventType::remove: return plugin::EventType::removal;
+        case cache::EventType::resync: return plugin::EventType::resync;
+    }
+    return plugin::EventType::update;
+}
+
+queue::Reason reason_of(const cache::Event& event, bool forced) {
+    if (forced) {
+        return queue::Reason::forced;
+    }
+    if (event.initial) {
+        return queue::Reason::initial;
+    }
+    switch (event.type) {
+        case cache::EventType::create: return queue::Reason::create;
+        case cache::EventType::remove: return queue::Reason::remove;
+        case cache::EventType::resync: return queue::Reason::external;
+        case cache::EventType::update: break;
+    }
+    return queue::Reason::update;
+}
+
+std::string described(const cache::WatchState& state) {
+    if (!state.reason.empty()) {
+        return state.reason;
+    }
+    return "its first state";
+}
+
+}  // namespace
+
+Result<void> Controller::prepare() {
+    const Core& core = *unit_.core();
+    for (const plugin::Watch& watch : spec_.watches) {
+        auto state = std::make_unique<WatchState>();
+        state->watch = &watch;
+        state->spec.gvk = watch.gvk;
+        if (watch.metadata_only) {
+            state->spec.projection.keep = {"/metadata"};
+        }
+        const std::string where = label_ + ": watch of " + watch.gvk.to_string();
+        const auto fill = [&](const std::optional<plugin::ValueSource>& source, std::string& out) -> Result<void> {
+            if (source) {
+                CAPSTAN_TRY(out, value_of(*source, core, unit_.plugin().config, where));
+            }
+            return ok();
+        };
+        CAPSTAN_TRY(fill(watch.select.ns, state->spec.ns));
+        CAPSTAN_TRY(fill(watch.select.labels, state->spec.label_selector));
+        std::vector<std::pair<std::string, plugin::ValueSource>> fields = watch.select.fields;
+        if (watch.select.name) {
+            fields.emplace_back("metadata.name", *watch.select.name);
+        }
+        for (const auto& [field, source] : fields) {
+            CAPSTAN_TRY(const std::string value, value_of(source, core, unit_.plugin().config, where));
+            state->spec.field_selector += (state->spec.field_selector.empty() ? "" : ",") + field + "=" + value;
+        }
+        const std::string gvk = watch.gvk.to_string();
+        const auto counter = [&](std::string_view outcome) {
+            return &unit_.core()->metrics.events.with({gvk, unit_.manifest().id, outcome});
+        };
+        state->filtered = counter("filtered");
+        state->passed = counter("passed");
+        state->forced = counter("forced");
+        state->error = counter("error");
+        watches_.push_back(std::move(state));
+    }
+    return ok();
+}
+
+Result<void> Controller::start_watches(std::vector<ReadStore>& stores) {
+    for (auto& state : watches_) {
+        cache::WatchRequest request;
+        request.spec = state->spec;
+        if (state->watch->role == plugin::Role::primary) {
+            for (const plugin::Watch& other : spec_.watches) {
+                if (other.map.kind == plugin::MapRule::Kind::refers_from) {
+                    request.indexes.push_back({cache::IndexSpec::Kind::field, other.map.field});
+                }
+            }
+        }
+        WatchState* watch = state.get();
+        request.on_event = [this, watch](const cache::Event& event) { on_event(*watch, event); };
+        request.on_state = [this, watch](const cache::WatchState& now) { on_state(*watch, now); };
+        CAPSTAN_TRY(state->handle, unit_.core()->parts.cache.watch(std::move(request)));
+        stores.push_back({state->watch->gvk, state->watch->metadata_only, state->handle->store(), state->synced});
+        on_state(*watch, state->handle->state());
+    }
+    arm_resync();
+    return ok();
+}
+
+void Controller::drop_watches() {
+    resync_timer_.reset();
+    for (auto& state : watches_) {
+        state->handle.reset();
+    }
+}
+
+void Controller::on_state(WatchState& watch, const cache::WatchState& state) {
+    watch.last = state;
+    if (state.synced) {
+        watch.synced->store(true);
+    }
+    check_synced();
+}
+
+void Controller::check_synced() {
+    std::string waiting;
+    bool all = true;
+    for (const auto& state : watches_) {
+        all = all && state->synced->load();
+        if (!state->synced->load() || state->last.state == cache::SyncState::degraded) {
+            waiting += (waiting.empty() ? "" : ", ") + state->spec.gvk.to_string() + ": " + described(state->last);
+        }
+    }
+    bool changed = false;
+    bool running = false;
+    {
+        const std::lock_guard lock(mutex_);
+        changed = waiting != waiting_for_ || all != synced_.load();
+        waiting_for_ = waiting;
+        running = running_;
+        synced_.store(all);
+    }
+    if (changed) {
+        set_running(running);
+        unit_.controllers_changed();
+    }
+}
+
+std::string Controller::waiting_for() const {
+    const std::lock_guard lock(mutex_);
+    return waiting_for_;
+}
+
+void Controller::on_event(WatchState& watch, const cache::Event& event) {
+    // Parsed here and not in the cache: a watch without subscribers that look inside costs nothing.
+    json::Value old_object;
+    json::Value new_object;
+    plugin::EventView view;
+    view.type = type_of(event.type);
+    if (event.new_object != nullptr) {
+        new_object = event.new_object->parse();
+        view.new_object = &new_object;
+    }
+    if (event.type == cache::EventType::resync) {
+        view.old_object = view.new_object;
+    } else if (event.old_object != nullptr) {
+        old_object = event.old_object->parse();
+        view.old_object = &old_object;
+    }
+    view.config = &unit_.plugin().config;
+    view.gates = &unit_.plugin().gates;
+    const plugin::Verdict verdict = watch.watch->predicate.evaluate(view);
+    if (!verdict.pass && !verdict.forced) {
+        watch.filtered->add();
+        return;
+    }
+    (verdict.error ? watch.error : verdict.forced ? watch.forced : watch.passed)->add();
+    wake_keys(watch, event, view.old_object, view.new_object, verdict.forced);
+}
+
+void Controller::wake_keys(const WatchState& watch, const cache::Event& event, const json::Value* old_object,
+                           const json::Value* new_object, bool forced) {
+    const plugin::MappedKeys mapped = plugin::map_keys(watch.watch->map, old_object, new_object, lookups());
+    if (mapped.truncated) {
+        log_.warn("an event maps to too many keys; the rest is left to the resync",
+                  {{"gvk", watch.spec.gvk.to_string()}, {"count", mapped.keys.size()}});
+    }
+    queue::AddOptions options;
+    options.reason = reason_of(event, forced);
+    options.priority = event.initial ? queue::kPriorityLow : queue::kPriorityNormal;
+    for (const ObjectKey& key : mapped.keys) {
+        static_cast<void>(enqueue(key, options));  // a full queue is logged there and made good by the refill
+    }
+}
+
+plugin::MapLookups Controller::lookups() {
+    const auto keys_of = [](const std::vector<cache::ObjectPtr>& objects) {
+        std::vector<ObjectKey> keys;
+        keys.reserve(objects.size());
+        for (const cache::ObjectPtr& object : objects) {
+            keys.push_back(object->key());
+        }
+        return keys;
+    };
+    plugin::MapLookups result;
+    const auto& handle = watches_.front()->handle;
+    if (handle == nullptr) {
+        return result;
+    }
+    auto store = handle->store();
+    result.by_field = [store, keys_of](const GroupVersionKind&, std::string_view field, std::string_view value,
+                                       std::string_view ns) {
+        return keys_of(store->by_index({cache::IndexSpec::Kind::field, std::string(field)}, value, ns));
+    };
+    result.all = [store, keys_of](const GroupVersionKind&, std::string_view ns) {
+        return keys_of(store->list({std::string(ns), nullptr}));
+    };
+    return result;
+}
+
+void Controller::enqueue_all(queue::Reason reason) {
+    const auto& handle = watches_.front()->handle;
+    if (handle == nullptr) {
+        return;
+    }
+    for (const cache::ObjectPtr& object : handle->store()->list()) {
+        static_cast<void>(enqueue(object->key(), {reason, queue::kPriorityLow, {}}));
+    }
+}
+
+void Controller::arm_resync() {
+    if (!spec_.resync_every) {
+        return;
+    }
+    const double factor = 0.9 + 0.2 * unit_.core()->random_unit();
+    const auto period = std::chrono::nanoseconds(
+        static_cast<std::int64_t>(static_cast<double>(spec_.resync_every->count()) * factor));
+    net::Loop& loop = unit_.core()->parts.loop;
+    resync_timer_ = loop.at(loop.now() + period, [this] {
+        enqueue_all(queue::Reason::external);
+        arm_resync();
+    });
+}
+
+// Keys that found no room are known to the cache: they are added again when there is room.
+void Controller::refill_after_overflow() {
+    bool refill = false;
+    {
+        const std::lock_guard lock(mutex_);
+        refill = queue_.take_overflow();
+    }
+    if (refill) {
+        unit_.core()->parts.loop.post(
+            [this, unit = unit_.shared_from_this()] { enqueue_all(queue::Reason::forced); });
+    }
+}
+
+}  // namespace capstan::control

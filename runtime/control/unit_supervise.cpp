@@ -1,0 +1,241 @@
+// The supervisor: lifecycle of one plugin's instances, deadlines and fences of its calls, its orderly end.
+#include "runtime/control/host_tables.hpp"
+#include "runtime/control/unit.hpp"
+
+#include <algorithm>
+
+namespace capstan::control {
+namespace {
+
+constexpr std::chrono::milliseconds kStopPoll{50};  // threads notify just before they end, not after
+
+std::string rc_name(capstan_rc rc) { return "code " + std::to_string(rc); }
+
+}  // namespace
+
+void Unit::supervise() {
+    if (make_instance()) {
+        start_services();
+    }
+    for (;;) {
+        const MonotonicTime now = core_->now();
+        {
+            const std::lock_guard lock(mutex_);
+            if (stopping_) {
+                break;
+            }
+        }
+        const MonotonicTime healed = heal(now);
+        const MonotonicTime until = std::min(watch_calls(), healed);
+        {
+            const std::lock_guard lock(mutex_);
+            supervisor_until_ = until;
+            // A call that began since watch_calls() looked saw the old time and may not have notified.
+            for (const auto& call : calls_) {
+                if (call->stage() == CallState::Stage::running) {
+                    supervisor_until_ = std::min(supervisor_until_, call->deadline);
+                }
+            }
+        }
+        signal_->wait_until(supervisor_until_);
+    }
+    shut_down();
+}
+
+bool Unit::make_instance() {
+    const capstan_plugin& table = *plugin_.table;
+    capstan_ctl* ctl = nullptr;
+    core_->metrics.instances.with({plugin_.manifest.id}).add();
+    const capstan_rc created = table.create(&host_, str(config_json_), &ctl);
+    if (created != CAPSTAN_OK) {
+        fail_for_good("create failed with " + rc_name(created));
+        return false;
+    }
+    const capstan_rc started = table.start(ctl);
+    if (started != CAPSTAN_OK) {
+        if (started != CAPSTAN_E_PANIC) {
+            table.destroy(ctl);
+        }
+        fail_for_good("start failed with " + rc_name(started));
+        return false;
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        live_ = {ctl, ++generations_};
+        recreate_at_ = kNever;
+    }
+    log_.info("plugin started", {{"version", plugin_.manifest.version}});
+    set_phase(PluginPhase::running);
+    return true;
+}
+
+void Unit::start_services() {
+    for (auto& service : services_) {
+        if (const Result<void> started = service->start(); !started) {
+            log_.error("service cannot be started", {{"service", service->name()}, {"error", started.error().message}});
+        }
+    }
+}
+
+// Replaces a poisoned instance when its time has come. Returns when to look again.
+MonotonicTime Unit::heal(MonotonicTime now) {
+    std::size_t panics = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        if (phase_ != PluginPhase::restarting) {
+            return kNever;
+        }
+        panics = panics_.size();
+        if (panics < kPanicsMax && now < recreate_at_) {
+            return recreate_at_;
+        }
+    }
+    if (panics >= kPanicsMax) {
+        fail_for_good("it panicked " + std::to_string(panics) + " times in " +
+                      std::to_string(kPanicsWindow.count()) + " minutes");
+        return kNever;
+    }
+    if (make_instance()) {
+        // What the old instance knew is gone: every key gets a look from the new one.
+        core_->parts.loop.post([self = shared_from_this()] {
+            for (auto& controller : self->controllers_) {
+                controller->enqueue_all(queue::Reason::forced);
+            }
+        });
+    }
+    return kNever;
+}
+
+// Deadlines and fences that have come. Returns the next one.
+MonotonicTime Unit::watch_calls() {
+    std::vector<std::shared_ptr<CallState>> calls;
+    Live live;
+    {
+        const std::lock_guard lock(mutex_);
+        calls = calls_;
+        live = live_;
+    }
+    const MonotonicTime now = core_->now();
+    MonotonicTime next = kNever;
+    for (const auto& call : calls) {
+        if (now >= call->deadline) {
+            if (call->move_to(CallState::Stage::timed_out)) {
+                call->log.warn("call passed its deadline and is cancelled");
+            }
+        }
+        if (call->stage() != CallState::Stage::running && !call->cancel_told) {
+            call->cancel_told = true;
+            // A poisoned instance is not called any more.
+            if (plugin_.table->cancel != nullptr && call->instance == live.generation &&
+                phase() != PluginPhase::restarting) {
+                plugin_.table->cancel(call->ctl, call->handle);
+            }
+        }
+        if (now >= call->fence_at && !call->fence_told) {
+            call->fence_told = true;
+            call->move_to(CallState::Stage::fenced);
+            call->log.error("call did not end in time; it is fenced and its key is quarantined until it returns");
+            if (call->controller != nullptr) {
+                call->controller->replace_worker(*call);
+            }
+        }
+        if (!call->fence_told) {
+            next = std::min(next, now >= call->deadline ? call->fence_at : call->deadline);
+        }
+    }
+    return next;
+}
+
+void Unit::shut_down() {
+    MonotonicTime deadline = kNever;
+    bool usable = false;
+    {
+        const std::lock_guard lock(mutex_);
+        usable = phase_ == PluginPhase::running;
+        deadline = stop_deadline_;
+    }
+    // Not set_phase: services and workers must see the cancellation first.
+    for (auto& controller : controllers_) {
+        controller->stop();
+    }
+    for (auto& service : services_) {
+        service->stop();
+    }
+    if (routes_ != nullptr) {
+        routes_->stop();
+    }
+    cancel_calls(0, CallState::Stage::cancelled);
+    std::vector<std::shared_ptr<CallState>> left;
+    std::vector<std::string> report;
+    for (;;) {
+        watch_calls();
+        report = what_is_left(left);
+        const MonotonicTime now = core_->now();
+        if (report.empty() || now >= deadline) {
+            break;
+        }
+        signal_->wait_until(std::min(deadline, now + kStopPoll));
+    }
+    Live live;
+    {
+        const std::lock_guard lock(mutex_);
+        live = live_;
+    }
+    if (report.empty() && usable && live.ctl != nullptr) {
+        const capstan_rc stopped = plugin_.table->stop(live.ctl, ns_of(deadline));
+        if (stopped != CAPSTAN_OK) {
+            log_.warn("plugin did not stop cleanly", {{"code", stopped}});
+        }
+        plugin_.table->destroy(live.ctl);
+    }
+    if (!report.empty()) {
+        for (const auto& call : left) {
+            call->move_to(CallState::Stage::fenced);
+        }
+        for (auto& controller : controllers_) {
+            controller->abandon_workers();
+        }
+        for (auto& service : services_) {
+            service->abandon();
+        }
+        if (routes_ != nullptr) {
+            routes_->abandon();
+        }
+    }
+    std::function<void(std::vector<std::string>)> done;
+    {
+        const std::lock_guard lock(mutex_);
+        phase_ = PluginPhase::stopped;
+        done = std::move(stopped_);
+    }
+    update_health();
+    core_->parts.loop.post([done = std::move(done), report = std::move(report)] { done(report); });
+}
+
+std::vector<std::string> Unit::what_is_left(std::vector<std::shared_ptr<CallState>>& left) const {
+    std::vector<std::string> report;
+    {
+        const std::lock_guard lock(mutex_);
+        left = calls_;
+    }
+    for (const auto& call : left) {
+        report.push_back(call->what + " is still running");
+    }
+    const auto add = [&](bool ended, const std::string& what) {
+        if (!ended && left.empty()) {
+            report.push_back(what + " did not end");
+        }
+    };
+    for (const auto& controller : controllers_) {
+        add(controller->workers_ended(), "a worker of " + controller->label());
+    }
+    for (const auto& service : services_) {
+        add(service->ended(), "service " + short_name_ + "/" + service->name());
+    }
+    if (routes_ != nullptr) {
+        add(routes_->ended(), "a route of " + short_name_);
+    }
+    return report;
+}
+
+}  // namespace capstan::control

@@ -1,0 +1,409 @@
+// The way of an event to a reconcile and back, on a whole runtime.
+#include "test/sim/demo.hpp"
+
+#include <gtest/gtest.h>
+
+namespace capstan::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::string kSecrets = "/api/v1/namespaces/ns/secrets/";
+const std::string kConfigMaps = "/api/v1/namespaces/ns/configmaps/";
+
+TEST(Runtime, EventBecomesReconcileBecomesWrite) {
+    DemoRecord record;
+    World world;
+    world.add(demo_plugin(record));
+    world.boot();
+    EXPECT_EQ(world.put_config_map("a", "1"), 201);
+    ASSERT_TRUE(world.settle());
+    EXPECT_EQ(secret_value(world, "a"), "1");
+    EXPECT_TRUE(world.health->is_ready()) << testing::PrintToString(world.health->reasons());
+    world.put_config_map("a", "2");
+    ASSERT_TRUE(world.settle());
+    EXPECT_EQ(secret_value(world, "a"), "2");
+    EXPECT_TRUE(world.shut_down());
+}
+
+TEST(Runtime, SecondReconcileOfTheSameWritesNothing) {
+    DemoRecord record;
+    World world;
+    world.add(demo_plugin(record));
+    world.boot();
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.settle());
+    const auto writes = world.writes();
+    const int runs = record.runs["ns/a"];
+    // A label of somebody else's: an event, a reconcile, the same intent.
+    world.api.ask("PATCH", kConfigMaps + "a", R"({"metadata":{"labels":{"x":"y"}}})", "application/merge-patch+json");
+    ASSERT_TRUE(world.settle());
+    EXPECT_GT(record.runs["ns/a"], runs);
+    EXPECT_EQ(world.writes(), writes);
+    EXPECT_NE(world.metric("capstan_writes_suppressed_total{plugin=\"demo.example.io\"}"), "");
+    world.run_for(60s);
+    EXPECT_EQ(world.writes(), writes) << "a world at rest writes nothing";
+}
+
+TEST(Runtime, DriftByOthersIsRepaired) {
+    DemoRecord record;
+    World world;
+    world.add(demo_plugin(record));
+    world.boot();
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.settle());
+    world.api.ask("PATCH", kSecrets + "a", R"({"metadata":{"annotations":{"demo.example.io/value":"stolen"}}})",
+                  "application/merge-patch+json");
+    ASSERT_TRUE(world.settle());
+    EXPECT_EQ(secret_value(world, "a"), "1");
+    world.remove(kSecrets + "a");
+    ASSERT_TRUE(world.settle());
+    EXPECT_EQ(secret_value(world, "a"), "1");
+}
+
+TEST(Runtime, DeletionReachesTheReconcilerAndGarbageGoes) {
+    DemoRecord record;
+    World world;
+    world.add(demo_plugin(record));
+    world.boot();
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.settle());
+    const int runs = record.runs["ns/a"];
+    world.remove(kConfigMaps + "a");
+    ASSERT_TRUE(world.settle());
+    EXPECT_GT(record.runs["ns/a"], runs);
+    EXPECT_EQ(secret_value(world, "a"), "<none>");
+}
+
+TEST(Runtime, RestartAdoptsWhatIsThere) {
+    DemoRecord record;
+    World world;
+    world.add(demo_plugin(record));
+    world.boot();
+    world.put_config_map("a", "1");
+    world.put_config_map("b", "1");
+    ASSERT_TRUE(world.settle());
+    ASSERT_TRUE(world.shut_down());
+    world.put_config_map("a", "2");
+    world.remove(kConfigMaps + "b");
+    world.boot();
+    ASSERT_TRUE(world.settle());
+    EXPECT_EQ(secret_value(world, "a"), "2");
+    EXPECT_EQ(secret_value(world, "b"), "<none>");
+}
+
+// H01
+TEST(Runtime, OwnWritesAreReadBackWhileTheWatchLags) {
+    DemoRecord record;
+    WorldOptions options;
+    options.watch_delay = 5s;
+    World world(options);
+    int stale = 0;
+    TestPlugin plugin = demo_plugin(record);
+    plugin.controllers["main"] = [&](Call& call, const Request& request) {
+        const Outcome outcome = demo_reconcile(record, call, request);
+        if (outcome.rc() == CAPSTAN_OK && call.cache().get("ConfigMap", request.key)) {
+            stale += call.cache().get("Secret", request.key) ? 0 : 1;
+        }
+        return outcome;
+    };
+    world.add(plugin);
+    world.boot();
+    world.run_for(20s);
+    const auto before = world.writes();
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.settle(15s));
+    EXPECT_EQ(stale, 0);
+    EXPECT_EQ(world.writes() - before, 1u) << "one create, no second one for want of reading it";
+}
+
+// Behaviour 6: history is compacted while a watch is cut; a delete in between is not lost.
+TEST(Runtime, RelistAfterCompactionDoesNotLoseADelete) {
+    DemoRecord record;
+    World world;
+    world.add(demo_plugin(record));
+    world.boot();
+    world.put_config_map("a", "1");
+    world.put_config_map("b", "1");
+    ASSERT_TRUE(world.settle());
+    const int runs = record.runs["ns/b"];
+    world.transport.set_partitioned(true);
+    world.transport.cut_all();
+    world.remove(kConfigMaps + "b");
+    world.put_config_map("c", "1");
+    world.api.server().compact_history();
+    world.run_for(10s);
+    world.transport.set_partitioned(false);
+    ASSERT_TRUE(world.run_until([&] { return record.runs["ns/b"] > runs && secret_value(world, "c") == "1"; }));
+    ASSERT_TRUE(world.settle());
+}
+
+TEST(Runtime, PermissionsOutsideTheManifestAreNotSent) {
+    DemoRecord record;
+    World world;
+    TestPlugin plugin = demo_plugin(record);
+    Code applied = Code::internal, read = Code::internal, cached = Code::internal;
+    plugin.controllers["main"] = [&](Call& call, const Request&) {
+        const json::Value service = {
+            {"apiVersion", "v1"}, {"kind", "Service"}, {"metadata", {{"name", "x"}, {"namespace", "ns"}}}};
+        applied = call.client().apply("v1/Service", service).error().code;
+        read = call.client().get("apps/v1/StatefulSet", {"ns", "x"}).error().code;
+        cached = call.cache().get("Service", {"ns", "x"}).error().code;
+        return Outcome::done();
+    };
+    world.add(plugin);
+    world.boot();
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.settle());
+    EXPECT_EQ(applied, Code::denied);
+    EXPECT_EQ(read, Code::denied);
+    EXPECT_EQ(cached, Code::denied);
+    EXPECT_EQ(world.writes(), 0u);
+    EXPECT_TRUE(world.log.contains({"not sent", "patch", "services"}));
+}
+
+TEST(Runtime, RemoveNeedsALiveObjectOfTheSameCall) {
+    DemoRecord record;
+    World world;
+    TestPlugin plugin = demo_plugin(record);
+    std::optional<Code> from_cache;
+    bool removed = false;
+    plugin.controllers["main"] = [&](Call& call, const Request& request) {
+        auto cached = call.cache().get("ConfigMap", request.key);
+        if (!cached) {
+            return Outcome::done();
+        }
+        from_cache = call.client().remove(cached.value()).error().code;
+        auto live = call.client().get("v1/ConfigMap", request.key);
+        removed = live && call.client().remove(live.value());
+        return Outcome::done();
+    };
+    world.add(plugin);
+    world.boot();
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.settle());
+    EXPECT_EQ(from_cache, Code::invalid);
+    EXPECT_TRUE(removed);
+    EXPECT_FALSE(world.read(kConfigMaps + "a"));
+}
+
+TEST(Runtime, AfterParkedAndEnqueueAreObeyed) {
+    World world;
+    TestPlugin plugin;
+    std::vector<std::pair<std::string, MonotonicTime>> runs;
+    plugin.controllers["main"] = [&](Call& call, const Request& request) {
+        runs.emplace_back(request.key.name, call.now());
+        if (request.key.name == "again" && runs.size() < 4) {
+            return Outcome::after(10s);
+        }
+        if (request.key.name == "parked") {
+            return Outcome::parked(Error{Code::invalid, "spec is wrong", {}});
+        }
+        if (request.key.name == "waker") {
+            EXPECT_TRUE(call.enqueue("main", {"ns", "parked"}).has_value());
+            EXPECT_FALSE(call.enqueue("none", {"ns", "parked"}).has_value());
+        }
+        return Outcome::done();
+    };
+    world.add(plugin);
+    world.boot();
+    world.put_config_map("again", "1");
+    world.run_for(60s);
+    ASSERT_EQ(runs.size(), 4u);
+    EXPECT_GE(runs[1].second - runs[0].second, 10s);
+    EXPECT_LT(runs[1].second - runs[0].second, 11s);
+    runs.clear();
+    world.put_config_map("parked", "1");
+    world.run_for(1h);
+    EXPECT_EQ(runs.size(), 1u);
+    EXPECT_EQ(world.runtime->look("demo.example.io", "main", {"ns", "parked"}).state, "parked");
+    world.put_config_map("parked", "2");
+    world.run_for(10s);
+    EXPECT_EQ(runs.size(), 2u);
+    world.put_config_map("waker", "1");
+    world.run_for(10s);
+    EXPECT_EQ(runs.size(), 4u);
+}
+
+// H04
+TEST(Runtime, OneFailingKeyDoesNotSlowTheOthers) {
+    World world;
+    TestPlugin plugin;
+    std::map<std::string, int> runs;
+    std::chrono::nanoseconds worst{0};
+    std::map<std::string, MonotonicTime> put;
+    plugin.controllers["main"] = [&](Call& call, const Request& request) {
+        ++runs[request.key.name];
+        if (request.key.name == "bad") {
+            return Outcome::failed(Error{Code::unavailable, "no", {}});
+        }
+        worst = std::max(worst, call.now() - put[request.key.name]);
+        return Outcome::done();
+    };
+    world.add(plugin);
+    world.boot();
+    world.put_config_map("bad", "1");
+    world.run_for(60s);
+    for (int i = 0; i < 99; ++i) {
+        const std::string name = "good-" + std::to_string(i);
+        put[name] = world.loop.now();
+        world.put_config_map(name, "1");
+        world.run_for(100ms);
+    }
+    EXPECT_LT(worst, 1s);
+    EXPECT_GT(runs["bad"], 10);
+    EXPECT_LT(runs["bad"], 25) << "5 ms doubled fourteen times is past a minute";
+    EXPECT_EQ(runs.size(), 100u);
+}
+
+TEST(Runtime, KeyThatKeepsWakingItselfIsSlowedDown) {
+    World world;
+    TestPlugin plugin;
+    int runs = 0;
+    plugin.controllers["main"] = [&](Call& call, const Request& request) {
+        const json::Value patch = {{"metadata", {{"annotations", {{"run", std::to_string(++runs)}}}}}};
+        EXPECT_TRUE(call.client().patch_merge("v1/ConfigMap", request.key, patch).has_value());
+        return Outcome::done();
+    };
+    world.add(plugin);
+    world.boot();
+    world.put_config_map("a", "1");
+    world.run_for(60s);
+    EXPECT_GE(runs, 60);
+    EXPECT_LE(runs, 125);
+    EXPECT_EQ(world.metric("capstan_hot_keys_total{controller=\"demo/main\"}"), "1");
+    EXPECT_TRUE(world.log.contains({"keeps waking itself", "\"name\":\"a\""}));
+}
+
+// H05
+TEST(Runtime, MissingKindDegradesOnlyItsPluginAndHeals) {
+    DemoRecord record;
+    World world;
+    world.add(demo_plugin(record));
+    TestPlugin other;
+    other.id = "late.example.io";
+    other.manifest_json = manifest_json(other.id, {
+        {"controllers", json::list({{{"name", "main"},
+                                     {"watches", json::list({{
+                                          {"gvk", "example.io/v1/Late"}, {"role", "for"}, {"predicate", true},
+                                      }})}}})},
+        {"permissions", json::list({{{"groups", json::list({"example.io"})},
+                                     {"resources", json::list({"lates"})},
+                                     {"verbs", json::list({"get", "list", "watch"})}}})},
+    });
+    int late_runs = 0;
+    other.controllers["main"] = [&](Call&, const Request&) {
+        ++late_runs;
+        return Outcome::done();
+    };
+    world.add(other);
+    world.boot();
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.run_until([&] { return secret_value(world, "a") == "1"; }));
+    EXPECT_FALSE(world.health->is_ready());
+    const auto reasons = testing::PrintToString(world.health->reasons());
+    EXPECT_NE(reasons.find("Late"), std::string::npos) << reasons;
+    const json::Value names = {{"kind", "Late"}, {"plural", "lates"}, {"singular", "late"}, {"listKind", "LateList"}};
+    const json::Value schema = {{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}};
+    const json::Value version = {
+        {"name", "v1"}, {"served", true}, {"storage", true}, {"schema", {{"openAPIV3Schema", schema}}}};
+    const json::Value spec = {
+        {"group", "example.io"}, {"scope", "Namespaced"}, {"names", names}, {"versions", json::list({version})}};
+    const json::Value definition = {{"apiVersion", "apiextensions.k8s.io/v1"},
+                                    {"kind", "CustomResourceDefinition"},
+                                    {"metadata", {{"name", "lates.example.io"}}},
+                                    {"spec", spec}};
+    const auto crd =
+        world.api.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json::dump(definition));
+    ASSERT_EQ(crd.status, 201) << crd.body;
+    world.api.ask("POST", "/apis/example.io/v1/namespaces/ns/lates",
+                  R"({"apiVersion":"example.io/v1","kind":"Late","metadata":{"name":"x","namespace":"ns"}})");
+    ASSERT_TRUE(world.run_until([&] { return late_runs > 0; }, 60s));
+    EXPECT_TRUE(world.health->is_ready()) << testing::PrintToString(world.health->reasons());
+}
+
+TEST(Runtime, ResyncWakesEveryKeyNowAndThen) {
+    DemoRecord record;
+    World world;
+    json::Value controllers = json::list({{
+        {"name", "main"},
+        {"resyncEvery", "60s"},
+        {"watches", json::list({{{"gvk", "v1/ConfigMap"}, {"role", "for"}, {"predicate", {{"generationChanged", true}}}},
+                                {{"gvk", "v1/Secret"}, {"role", "owns"}, {"predicate", true}}})},
+    }});
+    world.add(demo_plugin(record, "demo.example.io", {{"controllers", controllers}}));
+    world.boot();
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.run_until([&] { return record.runs["ns/a"] > 0; }));
+    ASSERT_TRUE(world.settle());
+    const int runs = record.runs["ns/a"];
+    world.run_for(5min);
+    EXPECT_GE(record.runs["ns/a"] - runs, 4);
+    EXPECT_LE(record.runs["ns/a"] - runs, 6);
+}
+
+TEST(Runtime, PredicateFiltersBeforeTheQueueAndIsCounted) {
+    DemoRecord record;
+    World world;
+    json::Value controllers = json::list({{
+        {"name", "main"},
+        {"watches", json::list({{{"gvk", "v1/ConfigMap"}, {"role", "for"}, {"predicate", {{"changed", "/data"}}}}})},
+    }});
+    TestPlugin plugin = demo_plugin(record, "demo.example.io", {{"controllers", controllers}});
+    plugin.controllers["main"] = [&](Call&, const Request& request) {
+        ++record.runs[request.key.to_string()];
+        return Outcome::done();
+    };
+    world.add(plugin);
+    world.boot();
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.settle());
+    EXPECT_EQ(record.runs["ns/a"], 1);
+    world.api.ask("PATCH", kConfigMaps + "a", R"({"metadata":{"labels":{"x":"y"}}})", "application/merge-patch+json");
+    ASSERT_TRUE(world.settle());
+    EXPECT_EQ(record.runs["ns/a"], 1);
+    const std::string labels = "gvk=\"v1/ConfigMap\",plugin=\"demo.example.io\",outcome=\"filtered\"";
+    EXPECT_EQ(world.metric("capstan_events_total{" + labels + "}"), "1");
+    world.put_config_map("a", "2");
+    ASSERT_TRUE(world.settle());
+    EXPECT_EQ(record.runs["ns/a"], 2);
+}
+
+TEST(Runtime, EventsAreMergedIntoSeries) {
+    World world;
+    TestPlugin plugin;
+    plugin.controllers["main"] = [&](Call& call, const Request& request) {
+        for (int i = 0; i < 40; ++i) {
+            call.event({"", "v1", "ConfigMap"}, request.key, "", "Warning", "BadValue", "the value is bad");
+        }
+        return Outcome::done();
+    };
+    world.add(plugin);
+    world.boot();
+    world.put_config_map("a", "1");
+    world.run_for(2min);
+    const auto events = world.list("/apis/events.k8s.io/v1/namespaces/ns/events");
+    ASSERT_EQ(events.size(), 1u);
+    const json::View event(events[0]);
+    EXPECT_EQ(event["reason"].string_or(""), "BadValue");
+    EXPECT_EQ(event["regarding"]["name"].string_or(""), "a");
+    EXPECT_EQ(event["series"]["count"].int_or(0), 40);
+}
+
+TEST(Runtime, MetricsHaveTheKnownNames) {
+    DemoRecord record;
+    World world;
+    world.add(demo_plugin(record));
+    world.boot();
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.settle());
+    EXPECT_NE(world.metric("controller_runtime_reconcile_total{controller=\"demo/main\",result=\"success\"}"), "0");
+    EXPECT_EQ(world.metric("controller_runtime_reconcile_total{controller=\"demo/main\",result=\"error\"}"), "0");
+    EXPECT_EQ(world.metric("controller_runtime_max_concurrent_reconciles{controller=\"demo/main\"}"), "4");
+    EXPECT_EQ(world.metric("controller_runtime_active_workers{controller=\"demo/main\"}"), "0");
+    EXPECT_EQ(world.metric("workqueue_depth{name=\"demo/main\",controller=\"demo/main\",priority=\"\"}"), "0");
+    EXPECT_NE(world.metric("workqueue_adds_total{name=\"demo/main\",controller=\"demo/main\"}"), "");
+}
+
+}  // namespace
+}  // namespace capstan::test
