@@ -1,8 +1,10 @@
-// When to list, when to watch, when to wait: the decisions that keep one watched selection up to date. No I/O, no clock.
+// When to list, when to watch, when to wait: the decisions that keep one watched selection up to
+// date. No I/O, no clock.
 //
-// The driver performs the one action last returned, feeds what happens, and calls on_timer() when deadline() has passed. An
-// action replaces the one before it: its request is dropped. Time is monotonic and handed in; so clock jumps do not matter.
-// Source: client-go tools/cache/reflector.go, with consistent first lists and never a step back. Thread: [io].
+// The driver performs the one action last returned, feeds what happens, and calls on_timer() when
+// deadline() has passed. An action replaces the one before it: its request is dropped. Time is
+// monotonic and handed in; so clock jumps do not matter. Source: client-go
+// tools/cache/reflector.go, with consistent first lists and never a step back. Thread: [io].
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -19,17 +21,23 @@
 namespace capstan::cache {
 
 struct ReflectorOptions {
-    bool watch_list{true};  // try streaming the first state; falls back for good when the server cannot
+    bool watch_list{
+        true};  // try streaming the first state; falls back for good when the server cannot
     std::chrono::seconds watch_timeout_min{300};  // asked of the server, random in between
     std::chrono::seconds watch_timeout_max{600};
-    std::chrono::seconds watch_grace{10};            // past the timeout: the connection is dropped
-    std::chrono::seconds initial_end_min{30};        // the end bookmark must come within this,
-    std::chrono::seconds initial_end_quiet{5};       // or while events keep coming at least this often
+    std::chrono::seconds watch_grace{10};       // past the timeout: the connection is dropped
+    std::chrono::seconds initial_end_min{30};   // the end bookmark must come within this,
+    std::chrono::seconds initial_end_quiet{5};  // or while events keep coming at least this often
     std::chrono::milliseconds backoff_first{800};
     std::chrono::milliseconds backoff_max{30'000};
-    std::chrono::seconds backoff_reset{120};         // this long without trouble
-    std::chrono::seconds reset_after{120};           // older lists for this long: the world was reset
+    std::chrono::seconds backoff_reset{120};  // this long without trouble
+    std::chrono::seconds reset_after{120};    // older lists for this long: the world was reset
 };
+
+inline constexpr int kWatchFailuresMax = 5;            // without progress; then a list is tried
+inline constexpr std::chrono::seconds kShortWatch{1};  // shorter without any event: back off
+inline constexpr std::chrono::seconds kIdleMin{60};    // silence tolerated in any case
+inline constexpr int kCadenceBookmarks = 3;            // gaps seen before silence means anything
 
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
 struct LogLine {
@@ -47,11 +55,13 @@ struct Action {
         wait,   // nothing runs until deadline()
     };
     Kind kind{Kind::keep};
-    std::string resource_version;   // list: "" consistent, else NotOlderThan; watch: start
-    std::string continue_token;     // list
-    bool first_page{false};         // list: throw away a shadow begun before
+    std::string resource_version;     // list: "" consistent, else NotOlderThan; watch: start
+    std::string continue_token;       // list
     bool send_initial_events{false};  // watch: collect into a shadow
+    bool new_shadow{false};  // list (first page) or watch: throw away a shadow begun before
     std::chrono::seconds timeout{0};  // watch
+    std::string_view
+        reason;  // with new_shadow: "first", "expired", "error", "older", "fallback"; static
     std::vector<LogLine> log;
 };
 
@@ -59,19 +69,28 @@ struct Action {
 enum class Verdict : std::uint8_t {
     ignore,
     collect,  // add to the shadow
-    commit,   // replace the store by the shadow at `resource_version`
-    apply,    // to the store
+    commit,   // add to the shadow, then replace the store by it at resource_version()
+    apply,    // to the store; a bookmark moves its version
 };
 
 struct Step {
     Verdict verdict{Verdict::ignore};
     bool reset{false};  // commit: accept older versions (the server's data was set back)
+    bool first{false};  // commit: the first one
     Action action;
 };
 
-enum class EventKind : std::uint8_t { added, modified, deleted, bookmark, initial_end, undecodable };
+enum class EventKind : std::uint8_t {
+    added,
+    modified,
+    deleted,
+    bookmark,
+    initial_end,
+    undecodable
+};
 
 // For readiness and metrics.
+// degraded: forbidden, kind missing, or failing for more than a moment.
 enum class Phase : std::uint8_t { idle, syncing, live, degraded };
 
 class ReflectorFsm {
@@ -82,7 +101,8 @@ public:
 
     Action start(MonotonicTime now);
     // A list page: `continue_token` empty on the last one.
-    Step on_page(MonotonicTime now, std::string_view resource_version, std::string_view continue_token);
+    Step on_page(MonotonicTime now, std::string_view resource_version,
+                 std::string_view continue_token);
     Action on_list_error(MonotonicTime now, const Error& error);
     Action on_watch_open(MonotonicTime now);
     void on_watch_bytes(MonotonicTime now);
@@ -102,18 +122,20 @@ private:
     enum class State : std::uint8_t { idle, waiting, listing, streaming, opening, watching };
     enum class Next : std::uint8_t { snapshot, watch };
 
-    Action begin_snapshot(MonotonicTime now);
+    Action begin_snapshot(MonotonicTime now, std::string_view reason);
     Action begin_list(MonotonicTime now, std::string continue_token);
     Action begin_watch(MonotonicTime now);
-    Action back_off(MonotonicTime now, Next next, const Error& error, std::string message);
-    Action relist(MonotonicTime now, const Error& error, std::string message);
-    Action stream_failed(MonotonicTime now, const Error& error);
+    Action fall_back_to_list(MonotonicTime now, LogLevel level, std::string message);
+    Action back_off(MonotonicTime now, Next next, std::string_view reason, const Error& error,
+                    std::string message);
+    Action stream_failed(MonotonicTime now, const Result<void>& result);
     Action watch_failed(MonotonicTime now, const Error& error);
+    Action watch_ended(MonotonicTime now);
     Step commit(MonotonicTime now, std::string_view resource_version);
-    void settle(MonotonicTime now);
-    void note_cadence(MonotonicTime now, EventKind kind);
-    void arm(MonotonicTime now);
-    std::chrono::seconds random_timeout();
+    void settle(MonotonicTime now, Action& action);
+    void note_bookmark(MonotonicTime now);
+    void advance(std::string_view resource_version);
+    void arm();
 
     const ReflectorOptions options_;
     const Random random_;
@@ -122,22 +144,25 @@ private:
     MonotonicTime deadline_{kNever};
     bool watch_list_{true};
     bool synced_{false};
-    bool consistent_only_{false};  // the next snapshot at "" because the last version is gone or not served
+    bool consistent_only_{
+        false};  // the next snapshot at "" because the last version is gone or not served
     std::string last_version_;
-    std::string list_version_;     // of the first page
+    std::string asked_version_;  // of the snapshot under way
+    std::string list_version_;   // of its first page
+    std::string_view reason_{"first"};
     std::optional<Error> trouble_;
-    int failures_{0};              // consecutive; drives the back-off
-    int same_version_failures_{0}; // watch failures without progress
-    MonotonicTime trouble_free_since_{kNever};
-    MonotonicTime older_since_{kNever};
+    int failures_{0};                    // consecutive; drives the back-off
+    int stuck_{0};                       // watch failures without progress
+    MonotonicTime fine_since_{kNever};   // no trouble since; kNever while there is
+    MonotonicTime older_since_{kNever};  // lists have been older than what is known since
     // One stream:
     MonotonicTime opened_{0};
     MonotonicTime hard_deadline_{kNever};
     MonotonicTime last_bytes_{0};
+    MonotonicTime last_bookmark_{kNever};
     bool any_event_{false};
     // Learned over streams:
-    int bookmarks_{0};
-    MonotonicTime last_bookmark_{kNever};
+    int bookmark_gaps_{0};
     MonotonicTime cadence_{0};  // longest gap between two bookmarks of one stream
 };
 

@@ -1,7 +1,8 @@
 // The objects of one watched selection, with indexes and our own fresh writes laid over them.
 //
-// One writer (the loop), any number of readers. Readers get shared immutable objects; a list is a consistent snapshot. The
-// lock is held for pointer copies only: selectors run outside it. Never moves an object back to an older version.
+// One writer (the loop), any number of readers. Readers get shared immutable objects; a list is a
+// consistent snapshot. The lock is held for pointer copies only: selectors run outside it. Never
+// moves an object back to an older version.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -25,12 +26,13 @@ namespace capstan::cache {
 using kube::Object;
 using kube::ObjectPtr;
 
-inline constexpr std::chrono::seconds kOverlayTtl{30};       // a write the watch never shows is dropped after this
-inline constexpr std::size_t kOverlaysMax = 10'000;          // beyond it the oldest goes
+inline constexpr std::chrono::seconds kOverlayTtl{
+    30};  // a write the watch never shows is dropped after this
+inline constexpr std::size_t kOverlaysMax = 10'000;  // beyond it the oldest goes
 inline constexpr std::size_t kIndexesMax = 32;
 
-// `label`: by value of a label key; `field`: by the strings a pointer reaches ("*" steps allowed); `controller`: by uid of
-// the controlling owner.
+// `label`: by value of a label key; `field`: by the strings a pointer reaches ("*" steps allowed);
+// `controller`: by uid of the controlling owner.
 struct IndexSpec {
     enum class Kind : std::uint8_t { controller, label, field };
     Kind kind{Kind::controller};
@@ -42,18 +44,19 @@ enum class EventType : std::uint8_t { create, update, remove, resync };
 
 struct Event {
     EventType type{EventType::create};
-    ObjectPtr old_object;             // update, remove: never null there
-    ObjectPtr new_object;             // create, update, resync
-    bool final_state_unknown{false};  // remove: seen missing from a list; old_object is the last known state
-    bool initial{false};              // part of a first list, or replayed to a late subscriber
-    bool own_write{false};            // shows exactly the version a write of ours returned
+    ObjectPtr old_object;  // update, remove: never null there
+    ObjectPtr new_object;  // create, update, resync
+    bool final_state_unknown{
+        false};             // remove: seen missing from a list; old_object is the last known state
+    bool initial{false};    // part of a first list, or replayed to a late subscriber
+    bool own_write{false};  // shows exactly the version a write of ours returned
 };
 
-// What one snapshot holds. Move-only in spirit; filled by the driver before replace().
+// A complete first state being collected, in any order; of equal keys the newest counts.
 using Shadow = std::vector<ObjectPtr>;
 
 struct ListQuery {
-    std::string ns;                         // empty: all
+    std::string ns;  // empty: all
     const kube::LabelSelector* selector{nullptr};
 };
 
@@ -65,16 +68,17 @@ public:
     Store& operator=(const Store&) = delete;
 
     // Reads. [any]
-    ObjectPtr get(const ObjectKey& key) const;  // nullptr: not there
+    ObjectPtr get(const ObjectKey& key) const;                       // nullptr: not there
     std::vector<ObjectPtr> list(const ListQuery& query = {}) const;  // sorted by namespace, name
-    // Requires nothing: an index that was not added gives a scan.
-    std::vector<ObjectPtr> by_index(const IndexSpec& index, std::string_view value, std::string_view ns = {}) const;
+    // An index that was not added costs a scan. Sorted as list().
+    std::vector<ObjectPtr> by_index(const IndexSpec& index, std::string_view value,
+                                    std::string_view ns = {}) const;
     std::vector<ObjectPtr> by_controller(std::string_view uid) const;
     std::size_t size() const;
     std::size_t bytes() const;  // of the objects
     std::string resource_version() const;
-    // True when the store shows version `rv` of `key` or a newer one (or is past it). False when not comparable and not
-    // equal. Overlays do not count.
+    // True when the store shows version `rv` of `key` or a newer one (or is past it). False when
+    // not comparable and not equal. Overlays do not count.
     bool reached(const ObjectKey& key, std::string_view rv) const;
 
     // Writes. [io] The events are in the order they are to be delivered: removals first.
@@ -84,9 +88,11 @@ public:
     void advance(std::string_view rv);  // bookmark
     // Errors: too_large (kIndexesMax).
     Result<void> add_index(const IndexSpec& index);
-    std::vector<ObjectPtr> watched() const;  // without overlays, sorted: for replay to a late subscriber
+    std::vector<ObjectPtr> watched()
+        const;  // without overlays, sorted: for replay to a late subscriber
 
-    // Our own writes. [any] The written object is shown until the watch has caught up or kOverlayTtl has passed.
+    // Our own writes. [any] The written object is shown until the watch has caught up or
+    // kOverlayTtl has passed.
     void overlay(ObjectPtr written);
     // `uid` was deleted by us; hides that object until the watch shows it gone.
     void overlay_removed(const ObjectKey& key, std::string_view uid);

@@ -3,7 +3,7 @@
 #include "capstan/json.hpp"
 #include "runtime/kube/client_state.hpp"
 #include "runtime/kube/raw_json.hpp"
-#include "runtime/kube/status.hpp"
+#include "runtime/kube/verb.hpp"
 #include "runtime/net/url.hpp"
 
 #include <utility>
@@ -13,64 +13,11 @@ namespace {
 
 constexpr std::string_view kJson = "application/json";
 
-// What one verb on one key knows about itself when the answer comes. The resource is filled in by discovery.
-struct Verb {
-    std::string name;
-    GroupVersionKind gvk;
-    std::string ns;
-    std::string object;
-    std::string what;  // describe(), for errors
-
-    void resolved(const Resource& resource) { what = describe(name, resource, ns, object); }
-    Error error(Error inner) const {
-        return with_context(std::move(inner), what.empty() ? name + " " + gvk.kind + " " + ObjectKey{ns, object}.to_string() : what);
-    }
-};
-
-// True for a 404 that is about the kind, not the object.
-bool is_kind_missing(const net::HttpResponse& response) {
-    if (response.status != 404) {
-        return false;
-    }
-    const auto body = json::parse(response.body);
-    return !body || json::View(body.value())["details"]["name"].string_or("").empty();
-}
-
-Result<net::HttpResponse> check(ClientState& client, const Verb& verb, Result<net::HttpResponse> result) {
-    if (!result) {
-        return fail(verb.error(result.error()));
-    }
-    const net::HttpResponse& response = result.value();
-    if (response.status >= 200 && response.status < 300) {
-        return result;
-    }
-    if (is_kind_missing(response)) {
-        client.resources->forget(verb.gvk);
-    }
-    return fail(verb.error(error_of_response(response.status, response.headers, response.body, verb.name == "create")));
-}
-
-MonotonicTime deadline_or(const ClientState& client, MonotonicTime deadline, std::chrono::seconds otherwise) {
-    return deadline == kNever ? client.loop.now() + otherwise : deadline;
-}
-
-Error bad_answer(const Verb& verb, const Error& inner) {
-    return verb.error(Error{Code::unavailable, "answer of the server is no object: " + inner.message, {}});
-}
-
-std::string with_query(std::string path, const net::Query& query) {
-    return query.empty() ? path : path + "?" + net::build_query(query);
-}
-
-void add(net::Query& query, std::string_view key, std::string_view value) {
-    if (!value.empty()) {
-        query.emplace_back(key, value);
-    }
-}
-
 // Sends one verb whose answer is an object.
-CallHandle object_call(const std::shared_ptr<ClientState>& client, Verb verb, MonotonicTime deadline, Projection projection,
-                       std::function<Result<RequestSpec>(const Resource&)> build, Client::ObjectDone done) {
+CallHandle object_call(const std::shared_ptr<ClientState>& client, Verb verb,
+                       MonotonicTime deadline, Projection projection,
+                       std::function<Result<RequestSpec>(const Resource&)> build,
+                       Client::ObjectDone done) {
     const auto shared = std::make_shared<Verb>(std::move(verb));  // build fills it, done reads it
     auto finished = [client = client.get(), shared, projection = std::move(projection),
                      done = std::move(done)](Result<net::HttpResponse> result) {
@@ -86,19 +33,23 @@ CallHandle object_call(const std::shared_ptr<ClientState>& client, Verb verb, Mo
         }
         done(std::move(object));
     };
-    auto call = std::make_shared<UnaryCall>(client, deadline_or(*client, deadline, kCallTimeout), std::move(finished));
-    call->start(shared->gvk, [shared, build = std::move(build)](const Resource& resource) -> Result<RequestSpec> {
-        shared->resolved(resource);
-        auto spec = build(resource);
-        if (!spec) {
-            return fail(shared->error(spec.error()));
-        }
-        return spec;
-    });
+    auto call = std::make_shared<UnaryCall>(client, deadline_or(*client, deadline, kCallTimeout),
+                                            std::move(finished));
+    call->start(
+        shared->gvk,
+        [shared, build = std::move(build)](const Resource& resource) -> Result<RequestSpec> {
+            shared->resolved(resource);
+            auto spec = build(resource);
+            if (!spec) {
+                return fail(shared->error(spec.error()));
+            }
+            return spec;
+        });
     return std::make_unique<HandleOf<UnaryCall>>(std::move(call));
 }
 
-Result<std::string> item_path(const Resource& resource, const ObjectKey& key, std::string_view subresource = {}) {
+Result<std::string> item_path(const Resource& resource, const ObjectKey& key,
+                              std::string_view subresource = {}) {
     if (key.name.empty()) {  // would silently become the collection
         return fail(Code::invalid, "a name is required");
     }
@@ -107,7 +58,8 @@ Result<std::string> item_path(const Resource& resource, const ObjectKey& key, st
 
 }  // namespace
 
-std::string describe(std::string_view verb, const Resource& resource, std::string_view ns, std::string_view name) {
+std::string describe(std::string_view verb, const Resource& resource, std::string_view ns,
+                     std::string_view name) {
     std::string text = std::string(verb) + " " + resource.group_resource();
     if (!name.empty()) {
         text += " " + ObjectKey{std::string(ns), std::string(name)}.to_string();
@@ -119,8 +71,10 @@ std::string describe(std::string_view verb, const Resource& resource, std::strin
 
 Client::Client(net::Loop& loop, net::HttpClient& http, ClientOptions options)
     : state_(std::make_shared<ClientState>(loop, http, std::move(options))) {
-    state_->resources = std::make_unique<Resources>(
-        loop, [state = state_.get()](std::string target, auto done) { state->fetch(std::move(target), std::move(done)); });
+    state_->resources =
+        std::make_unique<Resources>(loop, [state = state_.get()](std::string target, auto done) {
+            state->fetch(std::move(target), std::move(done));
+        });
 }
 
 Client::~Client() {
@@ -128,19 +82,22 @@ Client::~Client() {
     state_->fetches.clear();
 }
 
-Resources& Client::resources() noexcept { return *state_->resources; }
+Resources& Client::resources() noexcept {
+    return *state_->resources;
+}
 
-CallHandle Client::get(const GroupVersionKind& gvk, const ObjectKey& key, GetOptions options, ObjectDone done) {
+CallHandle Client::get(const GroupVersionKind& gvk, const ObjectKey& key, GetOptions options,
+                       ObjectDone done) {
     auto build = [key](const Resource& resource) -> Result<RequestSpec> {
         CAPSTAN_TRY(std::string path, item_path(resource, key));
         return RequestSpec{"GET", std::move(path), "", ""};
     };
-    return object_call(state_, {"get", gvk, key.ns, key.name, ""}, options.deadline, std::move(options.projection),
-                       std::move(build), std::move(done));
+    return object_call(state_, {"get", gvk, key.ns, key.name, ""}, options.deadline,
+                       std::move(options.projection), std::move(build), std::move(done));
 }
 
-CallHandle Client::create(const GroupVersionKind& gvk, std::string_view ns, std::string body, WriteOptions options,
-                          ObjectDone done) {
+CallHandle Client::create(const GroupVersionKind& gvk, std::string_view ns, std::string body,
+                          WriteOptions options, ObjectDone done) {
     std::string name = raw::to_text(raw::pointer(body, "/metadata/name").value_or("")).value_or("");
     auto build = [ns = std::string(ns), body = std::move(body), manager = options.field_manager,
                   dry_run = options.dry_run](const Resource& resource) -> Result<RequestSpec> {
@@ -153,13 +110,14 @@ CallHandle Client::create(const GroupVersionKind& gvk, std::string_view ns, std:
         add(query, "dryRun", dry_run ? "All" : "");
         return RequestSpec{"POST", with_query(std::move(path), query), std::string(kJson), body};
     };
-    return object_call(state_, {"create", gvk, std::string(ns), std::move(name), ""}, options.deadline, Projection::none(),
-                       std::move(build), std::move(done));
+    return object_call(state_, {"create", gvk, std::string(ns), std::move(name), ""},
+                       options.deadline, Projection::none(), std::move(build), std::move(done));
 }
 
-CallHandle Client::patch(const GroupVersionKind& gvk, const ObjectKey& key, std::string body, PatchOptions options,
-                         ObjectDone done) {
-    auto build = [key, body = std::move(body), options](const Resource& resource) -> Result<RequestSpec> {
+CallHandle Client::patch(const GroupVersionKind& gvk, const ObjectKey& key, std::string body,
+                         PatchOptions options, ObjectDone done) {
+    auto build = [key, body = std::move(body),
+                  options](const Resource& resource) -> Result<RequestSpec> {
         const bool apply = options.type == PatchType::apply;
         if (apply && options.field_manager.empty()) {
             return fail(Code::invalid, "apply needs a field manager");
@@ -178,8 +136,8 @@ CallHandle Client::patch(const GroupVersionKind& gvk, const ObjectKey& key, std:
         return RequestSpec{"PATCH", with_query(std::move(path), query), type, body};
     };
     const std::string verb = options.type == PatchType::apply ? "apply" : "patch";
-    return object_call(state_, {verb, gvk, key.ns, key.name, ""}, options.deadline, Projection::none(), std::move(build),
-                       std::move(done));
+    return object_call(state_, {verb, gvk, key.ns, key.name, ""}, options.deadline,
+                       Projection::none(), std::move(build), std::move(done));
 }
 
 namespace {
@@ -221,9 +179,11 @@ ObjectPtr staying(std::string_view body, const GroupVersionKind& gvk) {
 
 }  // namespace
 
-CallHandle Client::remove(const GroupVersionKind& gvk, const ObjectKey& key, DeleteOptions options, ObjectDone done) {
+CallHandle Client::remove(const GroupVersionKind& gvk, const ObjectKey& key, DeleteOptions options,
+                          ObjectDone done) {
     const auto verb = std::make_shared<Verb>(Verb{"delete", gvk, key.ns, key.name, ""});
-    auto finished = [client = state_.get(), verb, done = std::move(done)](Result<net::HttpResponse> result) {
+    auto finished = [client = state_.get(), verb,
+                     done = std::move(done)](Result<net::HttpResponse> result) {
         const auto checked = check(*client, *verb, std::move(result));
         if (!checked) {
             done(fail(checked.error()));
@@ -231,15 +191,18 @@ CallHandle Client::remove(const GroupVersionKind& gvk, const ObjectKey& key, Del
             done(staying(checked.value().body, verb->gvk));
         }
     };
-    auto call = std::make_shared<UnaryCall>(state_, deadline_or(*state_, options.deadline, kCallTimeout), std::move(finished));
-    call->start(gvk, [verb, key, body = delete_body(options)](const Resource& resource) -> Result<RequestSpec> {
-        verb->resolved(resource);
-        auto path = item_path(resource, key);
-        if (!path) {
-            return fail(verb->error(path.error()));
-        }
-        return RequestSpec{"DELETE", std::move(path).value(), std::string(kJson), body};
-    });
+    auto call = std::make_shared<UnaryCall>(
+        state_, deadline_or(*state_, options.deadline, kCallTimeout), std::move(finished));
+    call->start(
+        gvk,
+        [verb, key, body = delete_body(options)](const Resource& resource) -> Result<RequestSpec> {
+            verb->resolved(resource);
+            auto path = item_path(resource, key);
+            if (!path) {
+                return fail(verb->error(path.error()));
+            }
+            return RequestSpec{"DELETE", std::move(path).value(), std::string(kJson), body};
+        });
     return std::make_unique<HandleOf<UnaryCall>>(std::move(call));
 }
 
@@ -247,126 +210,28 @@ CallHandle Client::watch(const GroupVersionKind& gvk, WatchOptions options, Watc
     return start_watch(state_, gvk, std::move(options), std::move(handler));
 }
 
-CallHandle Client::raw(std::string method, std::string target, std::string body, MonotonicTime deadline,
+CallHandle Client::raw(std::string method, std::string target, std::string body,
+                       MonotonicTime deadline,
                        std::function<void(Result<net::HttpResponse>)> done) {
-    auto call = std::make_shared<UnaryCall>(state_, deadline_or(*state_, deadline, kCallTimeout),
-                                            [method, target, done = std::move(done)](Result<net::HttpResponse> result) {
-        if (!result) {
-            done(fail(with_context(result.error(), method + " " + target)));
-            return;
-        }
-        const net::HttpResponse& answer = result.value();
-        if (answer.status < 200 || answer.status > 299) {
-            done(fail(with_context(error_of_response(answer.status, answer.headers, answer.body, false), method + " " + target)));
-            return;
-        }
-        done(std::move(result));
-    });
-    RequestSpec spec{std::move(method), std::move(target), body.empty() ? "" : std::string(kJson), std::move(body)};
-    call->start(std::move(spec));
-    return std::make_unique<HandleOf<UnaryCall>>(std::move(call));
-}
-
-namespace {
-
-// A list answer being decoded, kDecodeBatch items per loop turn, so that other work is not held up.
-struct ListDecode : std::enable_shared_from_this<ListDecode> {
-    std::shared_ptr<ClientState> client;
-    std::weak_ptr<UnaryCall> call;
-    std::shared_ptr<Verb> verb;
-    Projection projection;
-    std::function<void(Result<ListPage>)> done;
-    std::string body;
-    std::vector<std::string_view> items;  // into body
-    ListPage page;
-
-    Result<void> open() {
-        const std::size_t length = raw::value_length(body);
-        const bool whole = length > 0 && body.find_first_not_of(" \t\r\n", length) == std::string::npos;
-        if (!whole || body.front() != '{') {
-            return fail(Code::unavailable, "answer of the server is no list");
-        }
-        CAPSTAN_TRY(json::Value metadata, json::parse(raw::member(body, "metadata").value_or("{}")));
-        page.resource_version = json::View(metadata)["resourceVersion"].string_or("");
-        page.continue_token = json::View(metadata)["continue"].string_or("");
-        const auto array = raw::member(body, "items");
-        if (array && array->starts_with('[')) {
-            raw::each(*array, [&](std::string_view, std::string_view item) {
-                items.push_back(item);
-                return true;
-            });
-        }
-        page.items.reserve(items.size());
-        return ok();
-    }
-    void go_on() {
-        const auto live = call.lock();
-        if (!live || !live->live()) {
-            return;
-        }
-        for (std::size_t n = 0; n < kDecodeBatch && page.items.size() < items.size(); ++n) {
-            auto object = Object::decode(items[page.items.size()], projection, &verb->gvk);
-            if (!object) {
-                done(fail(bad_answer(*verb, object.error())));
+    auto call = std::make_shared<UnaryCall>(
+        state_, deadline_or(*state_, deadline, kCallTimeout),
+        [method, target, done = std::move(done)](Result<net::HttpResponse> result) {
+            if (!result) {
+                done(fail(with_context(result.error(), method + " " + target)));
                 return;
             }
-            page.items.push_back(std::move(object).value());
-        }
-        if (page.items.size() == items.size()) {
-            done(std::move(page));
-            return;
-        }
-        client->loop.post([self = shared_from_this()] { self->go_on(); });
-    }
-};
-
-net::Query list_query(const ListOptions& options) {
-    net::Query query;
-    add(query, "limit", options.limit > 0 ? std::to_string(options.limit) : "");
-    add(query, "labelSelector", options.label_selector);
-    add(query, "fieldSelector", options.field_selector);
-    if (!options.continue_token.empty()) {
-        add(query, "continue", options.continue_token);
-    } else if (options.match == ListMatch::any) {
-        add(query, "resourceVersion", "0");
-    } else if (options.match == ListMatch::not_older_than && !options.resource_version.empty()) {
-        add(query, "resourceVersion", options.resource_version);
-        add(query, "resourceVersionMatch", "NotOlderThan");
-    }
-    return query;
-}
-
-}  // namespace
-
-CallHandle Client::list(const GroupVersionKind& gvk, ListOptions options, std::function<void(Result<ListPage>)> done) {
-    const auto decode = std::make_shared<ListDecode>();
-    decode->client = state_;
-    decode->verb = std::make_shared<Verb>(Verb{"list", gvk, options.ns, "", ""});
-    decode->projection = std::move(options.projection);
-    decode->done = std::move(done);
-    auto call = std::make_shared<UnaryCall>(state_, deadline_or(*state_, options.deadline, kListTimeout),
-                                            [decode](Result<net::HttpResponse> result) {
-        auto checked = check(*decode->client, *decode->verb, std::move(result));
-        if (!checked) {
-            decode->done(fail(checked.error()));
-            return;
-        }
-        decode->body = std::move(checked.value().body);
-        if (const auto opened = decode->open(); !opened) {
-            decode->done(fail(decode->verb->error(opened.error())));
-            return;
-        }
-        decode->go_on();
-    });
-    decode->call = call;
-    call->start(gvk, [decode, options](const Resource& resource) -> Result<RequestSpec> {
-        decode->verb->resolved(resource);
-        auto path = object_path(resource, options.ns, {});
-        if (!path) {
-            return fail(decode->verb->error(path.error()));
-        }
-        return RequestSpec{"GET", with_query(std::move(path).value(), list_query(options)), "", ""};
-    });
+            const net::HttpResponse& answer = result.value();
+            if (answer.status < 200 || answer.status > 299) {
+                done(fail(with_context(
+                    error_of_response(answer.status, answer.headers, answer.body, false),
+                    method + " " + target)));
+                return;
+            }
+            done(std::move(result));
+        });
+    RequestSpec spec{std::move(method), std::move(target), body.empty() ? "" : std::string(kJson),
+                     std::move(body)};
+    call->start(std::move(spec));
     return std::make_unique<HandleOf<UnaryCall>>(std::move(call));
 }
 

@@ -1,8 +1,8 @@
-// The API server as the host talks to it: verbs, paging, patches, watches. Asynchronous, no retries of its own but one:
-// a 401 with a token that could be renewed is sent again once.
+// The API server as the host talks to it: verbs, paging, patches, watches. Asynchronous, no retries
+// of its own but one: a 401 with a token that could be renewed is sent again once.
 //
-// Thread: [io], calls and callbacks; callbacks never run inside the call that registered them. Text from the server is
-// quoted and cut in errors; bodies and tokens are never logged.
+// Thread: [io], calls and callbacks; callbacks never run inside the call that registered them. Text
+// from the server is quoted and cut in errors; bodies and tokens are never logged.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -32,7 +32,8 @@ inline constexpr std::size_t kRequestBytesMax = 3 * 1024 * 1024;  // the API ser
 inline constexpr std::int64_t kPageLimit = 500;
 inline constexpr std::size_t kDecodeBatch = 32;  // list items decoded per loop turn
 
-// One call in flight. Destroying it cancels: no callback follows. May be destroyed inside its own callback.
+// One call in flight. Destroying it cancels: no callback follows. May be destroyed inside its own
+// callback.
 class Call {
 public:
     virtual ~Call() = default;
@@ -43,7 +44,8 @@ using CallHandle = std::unique_ptr<Call>;
 class ClientObserver {
 public:
     virtual ~ClientObserver() = default;
-    // `code`: "200", or "<error>" when no response was obtained. rest_client_requests_total{code,method,host} and
+    // `code`: "200", or "<error>" when no response was obtained.
+    // rest_client_requests_total{code,method,host} and
     // rest_client_request_duration_seconds{verb,host}. A watch counts when its head arrives.
     virtual void request_done(std::string_view method, std::string_view code, std::string_view host,
                               std::chrono::nanoseconds duration) = 0;
@@ -55,7 +57,11 @@ struct GetOptions {
     Projection projection{Projection::none()};
 };
 
-enum class ListMatch : std::uint8_t { consistent, not_older_than, any };  // any: resourceVersion "0"
+enum class ListMatch : std::uint8_t {
+    consistent,
+    not_older_than,
+    any
+};  // any: resourceVersion "0"
 
 struct ListOptions {
     std::string ns;  // empty: all namespaces, or cluster-scoped
@@ -85,7 +91,7 @@ enum class PatchType : std::uint8_t { json, merge, apply };
 
 struct PatchOptions {
     PatchType type{PatchType::merge};
-    std::string subresource;  // "status"
+    std::string subresource;    // "status"
     std::string field_manager;  // required for apply
     bool force{false};          // apply only
     bool dry_run{false};
@@ -117,25 +123,26 @@ struct WatchOptions {
 struct WatchEvent {
     enum class Type : std::uint8_t { added, modified, deleted, bookmark, undecodable };
     Type type{Type::undecodable};
-    ObjectPtr object;               // added, modified, deleted
-    std::string resource_version;   // of the object or bookmark
-    bool initial_events_end{false}; // bookmark
-    Error error;                    // undecodable: why; the stream goes on
+    ObjectPtr object;                // added, modified, deleted
+    std::string resource_version;    // of the object or bookmark
+    bool initial_events_end{false};  // bookmark
+    Error error;                     // undecodable: why; the stream goes on
 };
 
 struct WatchHandler {
-    std::function<void()> on_open;                // status 200
-    std::function<void()> on_bytes;               // any bytes at all, before on_event
+    std::function<void()> on_open;   // status 200
+    std::function<void()> on_bytes;  // any bytes at all, before on_event
     std::function<void(WatchEvent)> on_event;
-    // Last. ok: the server ended the stream at an event boundary. Errors: of the head, of an ERROR event (expired and
-    // others), unavailable (cut, also in the middle of an event, or a line that is no JSON), too_large (a line).
+    // Last. ok: the server ended the stream at an event boundary. Errors: of the head, of an ERROR
+    // event (expired and others), unavailable (cut, also in the middle of an event, or a line that
+    // is no JSON), too_large (a line).
     std::function<void(Result<void>)> on_end;
 };
 
 struct ClientOptions {
-    std::string host;                 // "127.0.0.1:6443": host label of metrics
+    std::string host;  // "127.0.0.1:6443": host label of metrics
     std::string user_agent{"capstan"};
-    TokenSource* tokens{nullptr};     // borrowed; nullptr: no bearer token
+    TokenSource* tokens{nullptr};       // borrowed; nullptr: no bearer token
     ClientObserver* observer{nullptr};  // borrowed; may be nullptr
 };
 
@@ -143,35 +150,42 @@ struct ClientState;
 
 class Client {
 public:
-    Client(net::Loop& loop, net::HttpClient& http, ClientOptions options);  // borrowed; outlive *this
+    Client(net::Loop& loop, net::HttpClient& http,
+           ClientOptions options);  // borrowed; outlive *this
     ~Client();  // no call is answered after this; handles left may still be destroyed
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
 
     using ObjectDone = std::function<void(Result<ObjectPtr>)>;
 
-    // Errors of all verbs: style 2.5 table (status.hpp), invalid for names that cannot be part of a URL, not_found when
-    // the kind is not served. The message begins with verb, resource and key: "patch statefulsets.apps foo/main: …".
-    [[nodiscard]] CallHandle get(const GroupVersionKind& gvk, const ObjectKey& key, GetOptions options, ObjectDone done);
+    // Errors of all verbs: style 2.5 table (status.hpp), invalid for names that cannot be part of a
+    // URL, not_found when the kind is not served. The message begins with verb, resource and key:
+    // "patch statefulsets.apps foo/main: …".
+    [[nodiscard]] CallHandle get(const GroupVersionKind& gvk, const ObjectKey& key,
+                                 GetOptions options, ObjectDone done);
     [[nodiscard]] CallHandle list(const GroupVersionKind& gvk, ListOptions options,
                                   std::function<void(Result<ListPage>)> done);
     // `body`: JSON text of the object. The key comes from `ns`; the name from the body.
-    [[nodiscard]] CallHandle create(const GroupVersionKind& gvk, std::string_view ns, std::string body,
-                                    WriteOptions options, ObjectDone done);
-    [[nodiscard]] CallHandle patch(const GroupVersionKind& gvk, const ObjectKey& key, std::string body,
-                                   PatchOptions options, ObjectDone done);
+    [[nodiscard]] CallHandle create(const GroupVersionKind& gvk, std::string_view ns,
+                                    std::string body, WriteOptions options, ObjectDone done);
+    [[nodiscard]] CallHandle patch(const GroupVersionKind& gvk, const ObjectKey& key,
+                                   std::string body, PatchOptions options, ObjectDone done);
     // `done` gets the object when it stays for its finalizers, nullptr when it is gone.
-    [[nodiscard]] CallHandle remove(const GroupVersionKind& gvk, const ObjectKey& key, DeleteOptions options,
-                                    ObjectDone done);
-    [[nodiscard]] CallHandle watch(const GroupVersionKind& gvk, WatchOptions options, WatchHandler handler);
+    [[nodiscard]] CallHandle remove(const GroupVersionKind& gvk, const ObjectKey& key,
+                                    DeleteOptions options, ObjectDone done);
+    [[nodiscard]] CallHandle watch(const GroupVersionKind& gvk, WatchOptions options,
+                                   WatchHandler handler);
 
     Resources& resources() noexcept;
-    // Any target, JSON in and out: for what the verbs do not cover (logs, version). Errors as the verbs.
-    [[nodiscard]] CallHandle raw(std::string method, std::string target, std::string body, MonotonicTime deadline,
+    // Any target, JSON in and out: for what the verbs do not cover (logs, version). Errors as the
+    // verbs.
+    [[nodiscard]] CallHandle raw(std::string method, std::string target, std::string body,
+                                 MonotonicTime deadline,
                                  std::function<void(Result<net::HttpResponse>)> done);
 
 private:
-    std::shared_ptr<ClientState> state_;  // shared with calls in flight, whose handles may outlive *this
+    std::shared_ptr<ClientState>
+        state_;  // shared with calls in flight, whose handles may outlive *this
 };
 
 }  // namespace capstan::kube

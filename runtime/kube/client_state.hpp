@@ -15,7 +15,8 @@ inline constexpr std::size_t kWarningsMax = 256;  // distinct texts remembered
 class UnaryCall;
 
 struct ClientState : std::enable_shared_from_this<ClientState> {
-    ClientState(net::Loop& l, net::HttpClient& h, ClientOptions o) : loop(l), http(h), options(std::move(o)) {}
+    ClientState(net::Loop& l, net::HttpClient& h, ClientOptions o)
+        : loop(l), http(h), options(std::move(o)) {}
 
     net::Loop& loop;
     net::HttpClient& http;
@@ -95,8 +96,9 @@ private:
 };
 
 // "get pods foo/main".
-std::string describe(std::string_view verb, const Resource& resource, std::string_view ns, std::string_view name);
-CallHandle start_watch(std::shared_ptr<ClientState> client, const GroupVersionKind& gvk, WatchOptions options,
-                       WatchHandler handler);
+std::string describe(std::string_view verb, const Resource& resource, std::string_view ns,
+                     std::string_view name);
+CallHandle start_watch(std::shared_ptr<ClientState> client, const GroupVersionKind& gvk,
+                       WatchOptions options, WatchHandler handler);
 
 }  // namespace capstan::kube

@@ -20,22 +20,26 @@ struct Files {
         return [this](const std::string& path) -> Result<std::string> {
             ++reads;
             const auto found = content.find(path);
-            return found == content.end() ? Result<std::string>(fail(Code::invalid, "cannot open " + path)) : found->second;
+            return found == content.end()
+                       ? Result<std::string>(fail(Code::invalid, "cannot open " + path))
+                       : found->second;
         };
     }
 };
 
 std::string kubeconfig(const std::string& cluster, const std::string& user) {
     return R"({"current-context":"c","contexts":[{"name":"c","context":{"cluster":"k","user":"u","namespace":"n"}}],
-      "clusters":[{"name":"k","cluster":)" + cluster + R"(}],"users":[{"name":"u","user":)" + user + "}]}";
+      "clusters":[{"name":"k","cluster":)" +
+           cluster + R"(}],"users":[{"name":"u","user":)" + user + "}]}";
 }
 
 TEST(Kubeconfig, LoadsServerCertificatesAndToken) {
     Files files;
     files.content = {{"/d/ca.crt", "CA"}, {"/abs/key", "KEY"}};
     const auto config = parse_kubeconfig(
-        kubeconfig(R"({"server":"https://127.0.0.1:6443/","certificate-authority":"ca.crt","tls-server-name":"kube"})",
-                   R"({"client-certificate-data":"Q0VSVA==","client-key":"/abs/key","token":"t","tokenFile":"tok"})"),
+        kubeconfig(
+            R"({"server":"https://127.0.0.1:6443/","certificate-authority":"ca.crt","tls-server-name":"kube"})",
+            R"({"client-certificate-data":"Q0VSVA==","client-key":"/abs/key","token":"t","tokenFile":"tok"})"),
         "/d", "", files.reader());
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_EQ(config.value().http.endpoint, "https://127.0.0.1:6443");
@@ -47,6 +51,34 @@ TEST(Kubeconfig, LoadsServerCertificatesAndToken) {
     EXPECT_EQ(config.value().ns, "n");
     EXPECT_EQ(config.value().token, "t");
     EXPECT_EQ(config.value().token_file, "/d/tok");
+}
+
+TEST(Kubeconfig, IsYamlAsToolsWriteIt) {
+    Files files;
+    const auto config = parse_kubeconfig(R"(apiVersion: v1
+kind: Config
+current-context: kind-a
+preferences: {}
+contexts:
+- context: {cluster: kind-a, user: kind-a}
+  name: kind-a
+clusters:
+- cluster:
+    certificate-authority-data: Q0E=
+    server: https://[::1]:6443
+  name: kind-a
+users:
+- name: kind-a
+  user:
+    token: 12345-text
+)",
+                                         "/d", "", files.reader());
+    ASSERT_TRUE(config) << config.error().message;
+    EXPECT_EQ(config.value().host, "[::1]:6443");
+    EXPECT_EQ(config.value().http.tls.ca_pem, "CA");
+    EXPECT_EQ(config.value().ns, "default");
+    EXPECT_EQ(config.value().token, "12345-text");
+    EXPECT_EQ(parse_kubeconfig("a: 1\na: 2\n", "/d").error().code, Code::invalid);
 }
 
 struct RefusalRow {
@@ -61,7 +93,8 @@ class KubeconfigRefuses : public testing::TestWithParam<RefusalRow> {};
 
 TEST_P(KubeconfigRefuses, WithTheFieldNamed) {
     Files files;
-    const auto config = parse_kubeconfig(kubeconfig(GetParam().cluster, GetParam().user), "/d", "", files.reader());
+    const auto config =
+        parse_kubeconfig(kubeconfig(GetParam().cluster, GetParam().user), "/d", "", files.reader());
     ASSERT_FALSE(config);
     EXPECT_EQ(config.error().code, GetParam().code);
     EXPECT_EQ(config.error().message, GetParam().message);
@@ -70,36 +103,51 @@ TEST_P(KubeconfigRefuses, WithTheFieldNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, KubeconfigRefuses,
     testing::Values(
-        RefusalRow{"exec", R"({"server":"https://a"})", R"({"exec":{"command":"x"}})", Code::unsupported,
-                   "kubeconfig user \"u\": exec is not supported yet; use a client certificate, token or tokenFile"},
-        RefusalRow{"auth_provider", R"({"server":"https://a"})", R"({"auth-provider":{"name":"gcp"}})", Code::unsupported,
-                   "kubeconfig user \"u\": auth-provider is not supported yet; use a client certificate, token or tokenFile"},
-        RefusalRow{"no_server", "{}", "{}", Code::invalid, "kubeconfig cluster \"k\": server is missing"},
-        RefusalRow{"proxy", R"({"server":"https://a","proxy-url":"http://p"})", "{}", Code::unsupported,
-                   "kubeconfig cluster \"k\": proxy-url is not supported yet"},
+        RefusalRow{"exec", R"({"server":"https://a"})", R"({"exec":{"command":"x"}})",
+                   Code::unsupported,
+                   "kubeconfig user \"u\": exec is not supported yet; use a client certificate, "
+                   "token or tokenFile"},
+        RefusalRow{"auth_provider", R"({"server":"https://a"})",
+                   R"({"auth-provider":{"name":"gcp"}})", Code::unsupported,
+                   "kubeconfig user \"u\": auth-provider is not supported yet; use a client "
+                   "certificate, token or tokenFile"},
+        RefusalRow{"no_server", "{}", "{}", Code::invalid,
+                   "kubeconfig cluster \"k\": server is missing"},
+        RefusalRow{"proxy", R"({"server":"https://a","proxy-url":"http://p"})", "{}",
+                   Code::unsupported, "kubeconfig cluster \"k\": proxy-url is not supported yet"},
         RefusalRow{"path", R"({"server":"https://a/b"})", "{}", Code::unsupported,
                    "kubeconfig cluster \"k\": server with a path is not supported yet"},
-        RefusalRow{"bad_base64", R"({"server":"https://a","certificate-authority-data":"!!"})", "{}", Code::invalid,
+        RefusalRow{"bad_base64", R"({"server":"https://a","certificate-authority-data":"!!"})",
+                   "{}", Code::invalid,
                    "kubeconfig cluster \"k\": certificate-authority-data is not base64"},
-        RefusalRow{"insecure_with_ca", R"({"server":"https://a","certificate-authority-data":"QUE=","insecure-skip-tls-verify":true})", "{}",
-                   Code::invalid, "kubeconfig cluster \"k\": insecure-skip-tls-verify cannot be combined with a certificate authority"},
-        RefusalRow{"half_pair", R"({"server":"https://a"})", R"({"client-key-data":"QUE="})", Code::invalid,
+        RefusalRow{
+            "insecure_with_ca",
+            R"({"server":"https://a","certificate-authority-data":"QUE=","insecure-skip-tls-verify":true})",
+            "{}", Code::invalid,
+            "kubeconfig cluster \"k\": insecure-skip-tls-verify cannot be combined with a "
+            "certificate authority"},
+        RefusalRow{"half_pair", R"({"server":"https://a"})", R"({"client-key-data":"QUE="})",
+                   Code::invalid,
                    "kubeconfig user \"u\": client-certificate and client-key are needed together"},
         RefusalRow{"plain_token", R"({"server":"http://a:1"})", R"({"token":"t"})", Code::invalid,
                    "kubeconfig user \"u\": token is never sent over plain http"},
-        RefusalRow{"missing_file", R"({"server":"https://a","certificate-authority":"ca"})", "{}", Code::invalid,
+        RefusalRow{"missing_file", R"({"server":"https://a","certificate-authority":"ca"})", "{}",
+                   Code::invalid,
                    "kubeconfig cluster \"k\": certificate-authority: cannot open /d/ca"}),
     [](const auto& row) { return row.param.name; });
 
 TEST(Kubeconfig, SaysWhichEntryIsMissing) {
-    EXPECT_EQ(parse_kubeconfig("{}", "/").error().message, "kubeconfig: current-context is not set");
-    EXPECT_EQ(parse_kubeconfig(kubeconfig("{}", "{}"), "/", "other").error().message, "kubeconfig context \"other\" is not defined");
+    EXPECT_EQ(parse_kubeconfig("{}", "/").error().message,
+              "kubeconfig: current-context is not set");
+    EXPECT_EQ(parse_kubeconfig(kubeconfig("{}", "{}"), "/", "other").error().message,
+              "kubeconfig context \"other\" is not defined");
 }
 
 TEST(InCluster, ReadsTheServiceAccount) {
     Files files;
     files.content = {{"/sa/ca.crt", "CA"}, {"/sa/namespace", "ns\n"}};
-    std::map<std::string, std::string> variables = {{"KUBERNETES_SERVICE_HOST", "fd00::1"}, {"KUBERNETES_SERVICE_PORT", "443"}};
+    std::map<std::string, std::string> variables = {{"KUBERNETES_SERVICE_HOST", "fd00::1"},
+                                                    {"KUBERNETES_SERVICE_PORT", "443"}};
     const Environment environment = [&](const std::string& name) -> std::optional<std::string> {
         const auto found = variables.find(name);
         return found == variables.end() ? std::nullopt : std::optional(found->second);
@@ -149,9 +197,11 @@ TEST(FileToken, IsReadAtOnceWhenRefused) {
 TEST(FileToken, ReportsWhyThereIsNone) {
     test::VirtualLoop loop;
     Files files;
-    EXPECT_EQ(make_file_token(loop, "/t", "", files.reader())->token().error().message, "cannot open /t");
+    EXPECT_EQ(make_file_token(loop, "/t", "", files.reader())->token().error().message,
+              "cannot open /t");
     files.content["/t"] = "a\r\nX-Evil: 1";
-    EXPECT_EQ(make_file_token(loop, "/t", "", files.reader())->token().error().message, "token file /t holds no token");
+    EXPECT_EQ(make_file_token(loop, "/t", "", files.reader())->token().error().message,
+              "token file /t holds no token");
     EXPECT_EQ(make_file_token(loop, "/u", "first", files.reader())->token().value(), "first");
 }
 
@@ -182,30 +232,38 @@ INSTANTIATE_TEST_SUITE_P(
     Rows, Statuses,
     testing::Values(
         StatusRow{"bad_request", 400, "", nullptr, false, Code::invalid, 0},
-        StatusRow{"invalid", 422, R"({"kind":"Status","reason":"Invalid","code":422})", nullptr, false, Code::invalid, 0},
+        StatusRow{"invalid", 422, R"({"kind":"Status","reason":"Invalid","code":422})", nullptr,
+                  false, Code::invalid, 0},
         StatusRow{"unauthorized", 401, "", nullptr, false, Code::forbidden, 0},
         StatusRow{"forbidden", 403, "", nullptr, false, Code::forbidden, 0},
         StatusRow{"not_found", 404, "404 page not found", nullptr, false, Code::not_found, 0},
-        StatusRow{"exists", 409, R"({"kind":"Status","reason":"AlreadyExists"})", nullptr, true, Code::exists, 0},
-        StatusRow{"conflict", 409, R"({"kind":"Status","reason":"Conflict"})", nullptr, true, Code::conflict, 0},
+        StatusRow{"exists", 409, R"({"kind":"Status","reason":"AlreadyExists"})", nullptr, true,
+                  Code::exists, 0},
+        StatusRow{"conflict", 409, R"({"kind":"Status","reason":"Conflict"})", nullptr, true,
+                  Code::conflict, 0},
         StatusRow{"conflict_of_proxy", 409, "", nullptr, false, Code::conflict, 0},
         StatusRow{"exists_of_proxy", 409, "", nullptr, true, Code::exists, 0},
         StatusRow{"gone", 410, "", nullptr, false, Code::expired, 0},
         StatusRow{"too_large", 413, "", nullptr, false, Code::too_large, 0},
         StatusRow{"too_many", 429, "", "3", false, Code::overloaded, 3000},
         StatusRow{"too_many_silent", 429, "", nullptr, false, Code::overloaded, 0},
-        StatusRow{"status_says_wait", 429, R"({"kind":"Status","details":{"retryAfterSeconds":7}})", "1", false, Code::overloaded, 7000},
+        StatusRow{"status_says_wait", 429, R"({"kind":"Status","details":{"retryAfterSeconds":7}})",
+                  "1", false, Code::overloaded, 7000},
         StatusRow{"retry_after_capped", 429, "", "999999999", false, Code::overloaded, 300000},
         StatusRow{"retry_after_negative", 429, "", "-5", false, Code::overloaded, 0},
         StatusRow{"unavailable", 503, "", nullptr, false, Code::unavailable, 0},
         StatusRow{"unavailable_wait", 503, "", "2", false, Code::overloaded, 2000},
         StatusRow{"internal", 500, "", nullptr, false, Code::unavailable, 0},
-        StatusRow{"server_timeout", 500, R"({"kind":"Status","reason":"ServerTimeout","details":{"retryAfterSeconds":1}})", nullptr, false, Code::overloaded, 1000},
+        StatusRow{"server_timeout", 500,
+                  R"({"kind":"Status","reason":"ServerTimeout","details":{"retryAfterSeconds":1}})",
+                  nullptr, false, Code::overloaded, 1000},
         StatusRow{"gateway_timeout", 504, "", nullptr, false, Code::timeout, 0}),
     [](const auto& row) { return row.param.name; });
 
 TEST(Status, QuotesAndCutsServerText) {
-    const Error error = error_of_response(422, {}, R"({"kind":"Status","reason":"Invalid","message":"bad\nfield \u001b[31m"})", false);
+    const Error error = error_of_response(
+        422, {}, R"({"kind":"Status","reason":"Invalid","message":"bad\nfield \u001b[31m"})",
+        false);
     EXPECT_EQ(error.message, "422 Invalid: \"bad field  [31m\"");
     const std::string cut = quote_server_text(std::string(511, 'a') + "éz");
     EXPECT_EQ(cut, "\"" + std::string(511, 'a') + "…\"");
@@ -213,7 +271,9 @@ TEST(Status, QuotesAndCutsServerText) {
 
 TEST(Status, RecognisesALaggingServer) {
     const Error error = error_of_response(
-        504, {}, R"({"kind":"Status","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}],"retryAfterSeconds":1}})", false);
+        504, {},
+        R"({"kind":"Status","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}],"retryAfterSeconds":1}})",
+        false);
     EXPECT_TRUE(is_too_large_resource_version(error));
     EXPECT_EQ(error.code, Code::timeout);
     EXPECT_FALSE(is_too_large_resource_version(error_of_response(504, {}, "", false)));

@@ -56,7 +56,8 @@ private:
         token.remove_prefix(std::min(token.find_first_not_of(kSpace), token.size()));
         token = token.substr(0, token.find_last_not_of(kSpace) + 1);
         // A control character would let the file write headers.
-        const bool plain = token.find_first_of(std::string_view("\r\n\0 ", 4)) == std::string_view::npos;
+        const bool plain =
+            token.find_first_of(std::string_view("\r\n\0 ", 4)) == std::string_view::npos;
         if (token.empty() || token.size() > kTokenBytesMax || !plain) {
             problem_ = Error{Code::invalid, "token file " + path_ + " holds no token", {}};
             return;
@@ -74,14 +75,18 @@ private:
 
 }  // namespace
 
-std::unique_ptr<TokenSource> make_fixed_token(std::string token) { return std::make_unique<FixedToken>(std::move(token)); }
+std::unique_ptr<TokenSource> make_fixed_token(std::string token) {
+    return std::make_unique<FixedToken>(std::move(token));
+}
 
-std::unique_ptr<TokenSource> make_file_token(const Clock& clock, std::string path, std::string first, ReadFile read) {
+std::unique_ptr<TokenSource> make_file_token(const Clock& clock, std::string path,
+                                             std::string first, ReadFile read) {
     return std::make_unique<FileToken>(clock, std::move(path), std::move(first), std::move(read));
 }
 
 Result<std::string> read_small_file(const std::string& path) {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), &std::fclose);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
+                                                               &std::fclose);
     if (!file) {
         return fail(Code::invalid, "cannot open " + path);
     }

@@ -18,9 +18,11 @@ inline constexpr std::size_t kTokenBytesMax = 64 * 1024;
 class TokenSource {
 public:
     virtual ~TokenSource() = default;
-    // The token for a request that starts now; empty: send none. Errors: invalid (no file and no older token).
+    // The token for a request that starts now; empty: send none. Errors: invalid (no file and no
+    // older token).
     virtual Result<std::string> token() = 0;
-    // The server refused `used`: true when another token may be available and the request is worth sending again.
+    // The server refused `used`: true when another token may be available and the request is worth
+    // sending again.
     virtual bool refused(const std::string& used) = 0;
 };
 
@@ -30,9 +32,9 @@ std::unique_ptr<TokenSource> make_fixed_token(std::string token);
 using ReadFile = std::function<Result<std::string>(const std::string& path)>;
 Result<std::string> read_small_file(const std::string& path);  // at most 1 MiB
 
-// Opened by path each time (the mount is swapped, not rewritten), trimmed; on a failed read the older token stays.
-// `first`: used until the first read, may be empty.
-std::unique_ptr<TokenSource> make_file_token(const Clock& clock, std::string path, std::string first,
-                                             ReadFile read = read_small_file);
+// Opened by path each time (the mount is swapped, not rewritten), trimmed; on a failed read the
+// older token stays. `first`: used until the first read, may be empty.
+std::unique_ptr<TokenSource> make_file_token(const Clock& clock, std::string path,
+                                             std::string first, ReadFile read = read_small_file);
 
 }  // namespace capstan::kube

@@ -5,11 +5,14 @@
 namespace capstan::kube {
 namespace {
 
-bool is_blank(std::string_view text) noexcept { return text.find_first_not_of(" \t\r") == std::string_view::npos; }
+bool is_blank(std::string_view text) noexcept {
+    return text.find_first_not_of(" \t\r") == std::string_view::npos;
+}
 
 }  // namespace
 
-Result<void> LineSplitter::feed(std::string_view bytes, const std::function<bool(std::string_view)>& line) {
+Result<void> LineSplitter::feed(std::string_view bytes,
+                                const std::function<bool(std::string_view)>& line) {
     while (!bytes.empty()) {
         // Only the new bytes are searched: what is buffered holds no line end.
         const std::size_t end = bytes.find('\n');
@@ -17,7 +20,8 @@ Result<void> LineSplitter::feed(std::string_view bytes, const std::function<bool
         const std::string_view piece = bytes.substr(0, end);
         if (buffer_.size() + piece.size() > line_bytes_max_) {
             buffer_ = {};
-            return fail(Code::too_large, "a watch event is over " + std::to_string(line_bytes_max_) + " bytes");
+            return fail(Code::too_large,
+                        "a watch event is over " + std::to_string(line_bytes_max_) + " bytes");
         }
         bytes.remove_prefix(complete ? end + 1 : piece.size());
         if (!complete) {
@@ -29,7 +33,8 @@ Result<void> LineSplitter::feed(std::string_view bytes, const std::function<bool
             go_on = is_blank(piece) || line(piece);
         } else {
             buffer_.append(piece);
-            const std::string whole = std::exchange(buffer_, {});  // freed before the next one grows
+            const std::string whole =
+                std::exchange(buffer_, {});  // freed before the next one grows
             go_on = is_blank(whole) || line(whole);
         }
         if (!go_on) {

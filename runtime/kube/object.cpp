@@ -67,9 +67,11 @@ json::Value project(json::Value value, const Projection& projection) {
 }  // namespace
 
 // One block: the header, then the bytes. Nothing in the header needs destruction.
-static_assert(std::is_trivially_destructible_v<Object> && alignof(Object) <= alignof(std::uint64_t));
+static_assert(std::is_trivially_destructible_v<Object> &&
+              alignof(Object) <= alignof(std::uint64_t));
 
-Result<ObjectPtr> Object::make(json::Value value, const Projection& projection, const GroupVersionKind* gvk) {
+Result<ObjectPtr> Object::make(json::Value value, const Projection& projection,
+                               const GroupVersionKind* gvk) {
     json::Value* metadata = value.find("metadata");
     if (metadata == nullptr || !metadata->is_object()) {
         return fail(Code::invalid, "object without metadata");
@@ -94,12 +96,15 @@ Result<ObjectPtr> Object::make(json::Value value, const Projection& projection, 
     object->projected_ = !projection.keep.empty();
     std::memcpy(reinterpret_cast<char*>(object + 1), text.data(), text.size());
     if (!object->read_header()) {
-        return fail(Code::invalid, "object with a malformed header (kind, name, namespace, uid or resourceVersion)");
+        return fail(
+            Code::invalid,
+            "object with a malformed header (kind, name, namespace, uid or resourceVersion)");
     }
     return ObjectPtr(block, object);
 }
 
-Result<ObjectPtr> Object::decode(std::string_view text, const Projection& projection, const GroupVersionKind* gvk) {
+Result<ObjectPtr> Object::decode(std::string_view text, const Projection& projection,
+                                 const GroupVersionKind* gvk) {
     CAPSTAN_TRY(json::Value value, json::parse(text, {.bytes_max = kObjectBytesMax}));
     return make(std::move(value), projection, gvk);
 }
@@ -193,7 +198,8 @@ void collect(std::string_view at, std::string_view pattern, std::vector<std::str
     }
 }
 
-std::optional<std::string> map_entry(std::string_view object, std::string_view map, std::string_view key) {
+std::optional<std::string> map_entry(std::string_view object, std::string_view map,
+                                     std::string_view key) {
     const auto entries = raw::pointer(object, map);
     const auto value = entries ? raw::member(*entries, key) : std::nullopt;
     return value ? raw::to_text(*value) : std::nullopt;
@@ -219,10 +225,11 @@ std::optional<std::string> Object::annotation(std::string_view key) const {
 
 std::vector<std::pair<std::string, std::string>> Object::labels() const {
     std::vector<std::pair<std::string, std::string>> found;
-    raw::each(field("/metadata/labels").value_or(""), [&](std::string_view key, std::string_view value) {
-        found.emplace_back(key, raw::to_text(value).value_or(""));
-        return true;
-    });
+    raw::each(field("/metadata/labels").value_or(""),
+              [&](std::string_view key, std::string_view value) {
+                  found.emplace_back(key, raw::to_text(value).value_or(""));
+                  return true;
+              });
     return found;
 }
 

@@ -1,7 +1,9 @@
-// One API object as the host keeps it: a single reference-counted block of compact JSON with a parsed header.
+// One API object as the host keeps it: a single reference-counted block of compact JSON with a
+// parsed header.
 //
-// Everything handed out by the client and the cache is an ObjectPtr: immutable, shared, never copied. Values come out of
-// it by pointer lookup on the bytes (cheap, no allocation) or by parse() (a full tree). Thread: any.
+// Everything handed out by the client and the cache is an ObjectPtr: immutable, shared, never
+// copied. Values come out of it by pointer lookup on the bytes (cheap, no allocation) or by parse()
+// (a full tree). Thread: any.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -18,7 +20,8 @@
 
 namespace capstan::kube {
 
-inline constexpr std::size_t kObjectBytesMax = 64u * 1024 * 1024;  // etcd stores ~1.5 MiB; JSON is 2-3 times that
+inline constexpr std::size_t kObjectBytesMax =
+    64u * 1024 * 1024;  // etcd stores ~1.5 MiB; JSON is 2-3 times that
 
 class Object;
 using ObjectPtr = std::shared_ptr<const Object>;
@@ -27,8 +30,8 @@ using ObjectPtr = std::shared_ptr<const Object>;
 struct Projection {
     bool drop_managed_fields{true};
     bool drop_last_applied{true};  // annotation kubectl.kubernetes.io/last-applied-configuration
-    // Pointers to keep, e.g. "/spec/replicas"; empty keeps everything. apiVersion, kind and metadata always stay.
-    // A step through an array keeps the whole array.
+    // Pointers to keep, e.g. "/spec/replicas"; empty keeps everything. apiVersion, kind and
+    // metadata always stay. A step through an array keeps the whole array.
     std::vector<std::string> keep;
 
     static Projection none() { return {false, false, {}}; }
@@ -37,8 +40,9 @@ struct Projection {
 
 class Object {
 public:
-    // Takes the tree apart and stores what the projection leaves. `gvk` fills apiVersion and kind where the server left
-    // them out (items of built-in lists). Errors: invalid (no object, no metadata.name), too_large.
+    // Takes the tree apart and stores what the projection leaves. `gvk` fills apiVersion and kind
+    // where the server left them out (items of built-in lists). Errors: invalid (no object, no
+    // metadata.name), too_large.
     static Result<ObjectPtr> make(json::Value value, const Projection& projection = {},
                                   const GroupVersionKind* gvk = nullptr);
     // The same from text.
@@ -57,8 +61,10 @@ public:
     std::string_view uid() const noexcept { return at(uid_); }
     std::string_view resource_version() const noexcept { return at(resource_version_); }
     std::int64_t generation() const noexcept { return generation_; }
-    bool deleting() const noexcept { return deleting_; }    // has a deletionTimestamp
-    bool projected() const noexcept { return projected_; }  // a keep list was applied: not fit for a full write
+    bool deleting() const noexcept { return deleting_; }  // has a deletionTimestamp
+    bool projected() const noexcept {
+        return projected_;
+    }  // a keep list was applied: not fit for a full write
     // The owner reference with controller: true; empty when there is none.
     std::string_view controller_uid() const noexcept { return at(controller_uid_); }
     std::string_view controller_name() const noexcept { return at(controller_name_); }
@@ -66,11 +72,13 @@ public:
     std::string_view controller_api_version() const noexcept { return at(controller_api_version_); }
     ObjectKey key() const { return {std::string(ns()), std::string(name())}; }
 
-    // Raw JSON text at an RFC 6901 pointer, found without parsing; nullopt when absent. "" is the whole object.
+    // Raw JSON text at an RFC 6901 pointer, found without parsing; nullopt when absent. "" is the
+    // whole object.
     std::optional<std::string_view> field(std::string_view pointer) const noexcept;
     // The string at a pointer, unescaped; nullopt when absent or of another kind.
     std::optional<std::string> string_field(std::string_view pointer) const;
-    // Every string reached by a pointer in which "*" stands for each element of an array or each member's value.
+    // Every string reached by a pointer in which "*" stands for each element of an array or each
+    // member's value.
     std::vector<std::string> string_fields(std::string_view pattern) const;
     std::optional<std::string> label(std::string_view key) const;
     std::optional<std::string> annotation(std::string_view key) const;
@@ -97,8 +105,8 @@ private:
     bool projected_{false};
 };
 
-// Order of two resource versions of the same resource (apimachinery's rule): decimal integers of any length. nullopt when
-// one of them is not comparable ("", "0", leading zeros, not digits).
+// Order of two resource versions of the same resource (apimachinery's rule): decimal integers of
+// any length. nullopt when one of them is not comparable ("", "0", leading zeros, not digits).
 std::optional<int> compare_resource_versions(std::string_view a, std::string_view b) noexcept;
 
 }  // namespace capstan::kube

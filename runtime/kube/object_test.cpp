@@ -21,7 +21,9 @@ constexpr const char* kPod = R"({
   "spec": {"a/b": {"m~n": 1}, "list": [{"ref": {"name": "s1"}}, {"ref": {"name": "s2"}}, {"other": 1}], "text": "é\n"}
 })";
 
-ObjectPtr pod(const Projection& projection = {}) { return Object::decode(kPod, projection).value(); }
+ObjectPtr pod(const Projection& projection = {}) {
+    return Object::decode(kPod, projection).value();
+}
 
 TEST(Object, ReadsItsHeader) {
     const ObjectPtr o = pod();
@@ -47,10 +49,13 @@ TEST(Object, DropsManagedFieldsAndLastApplied) {
 }
 
 TEST(Object, KeepsOnlyListedFields) {
-    const ObjectPtr o = pod({true, true, {"/spec/text", "/spec/list/0/ref", "/spec/a~1b", "/absent/x", "bad"}});
+    const ObjectPtr o =
+        pod({true, true, {"/spec/text", "/spec/list/0/ref", "/spec/a~1b", "/absent/x", "bad"}});
     EXPECT_TRUE(o->projected());
     EXPECT_EQ(o->name(), "a");
-    EXPECT_EQ(*o->field("/spec"), R"({"text":"é\n","list":[{"ref":{"name":"s1"}},{"ref":{"name":"s2"}},{"other":1}],"a/b":{"m~n":1}})");
+    EXPECT_EQ(
+        *o->field("/spec"),
+        R"({"text":"é\n","list":[{"ref":{"name":"s1"}},{"ref":{"name":"s2"}},{"other":1}],"a/b":{"m~n":1}})");
 }
 
 struct PointerRow {
@@ -59,10 +64,11 @@ struct PointerRow {
 };
 
 TEST(Object, FindsFieldsByPointerWithoutParsing) {
-    const PointerRow rows[] = {{"/spec/a~1b/m~0n", "1"},     {"/spec/list/1/ref/name", "\"s2\""}, {"/spec/list/3", nullptr},
-                               {"/spec/list/01", nullptr},   {"/spec/list/-", nullptr},           {"/spec/nope", nullptr},
-                               {"spec", nullptr},            {"/metadata/name/x", nullptr},       {"/spec/a~2b", nullptr},
-                               {"/metadata/generation", "3"}};
+    const PointerRow rows[] = {{"/spec/a~1b/m~0n", "1"},  {"/spec/list/1/ref/name", "\"s2\""},
+                               {"/spec/list/3", nullptr}, {"/spec/list/01", nullptr},
+                               {"/spec/list/-", nullptr}, {"/spec/nope", nullptr},
+                               {"spec", nullptr},         {"/metadata/name/x", nullptr},
+                               {"/spec/a~2b", nullptr},   {"/metadata/generation", "3"}};
     const ObjectPtr o = pod();
     const json::Value tree = o->parse();
     for (const PointerRow& row : rows) {
@@ -88,8 +94,9 @@ TEST(Object, FillsInKindOfListItems) {
 }
 
 TEST(Object, RefusesWhatHasNoName) {
-    for (const char* text : {"[]", "{}", R"({"metadata":[]})", R"({"metadata":{}})", R"({"metadata":{"name":1}})",
-                             R"({"metadata":{"name":"a\u0000b"}})", R"({"metadata":{"name":"a","uid":{}}})", "{"}) {
+    for (const char* text :
+         {"[]", "{}", R"({"metadata":[]})", R"({"metadata":{}})", R"({"metadata":{"name":1}})",
+          R"({"metadata":{"name":"a\u0000b"}})", R"({"metadata":{"name":"a","uid":{}}})", "{"}) {
         const auto made = Object::decode(text);
         ASSERT_FALSE(made) << text;
         EXPECT_EQ(made.error().code, Code::invalid) << text;
@@ -129,35 +136,43 @@ TEST_P(Selectors, MatchLabels) {
     ASSERT_TRUE(selector) << selector.error().message;
     EXPECT_EQ(selector.value().matches(*pod()), GetParam().matches);
     EXPECT_EQ(selector.value().to_string(), GetParam().canonical);
-    EXPECT_EQ(LabelSelector::parse(selector.value().to_string()).value().to_string(), GetParam().canonical);
+    EXPECT_EQ(LabelSelector::parse(selector.value().to_string()).value().to_string(),
+              GetParam().canonical);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Rows, Selectors,
-    testing::Values(SelectorRow{"empty", "", true, ""}, SelectorRow{"equal", "app=db", true, "app=db"},
-                    SelectorRow{"double_equal", " app == db ", true, "app=db"}, SelectorRow{"differs", "app=x", false, "app=x"},
-                    SelectorRow{"unequal", "app!=x", true, "app!=x"}, SelectorRow{"unequal_absent", "no!=x", true, "no!=x"},
-                    SelectorRow{"in", "app in (z, db)", true, "app in (db,z)"},
-                    SelectorRow{"notin", "app notin (z,db)", false, "app notin (db,z)"},
-                    SelectorRow{"notin_absent", "no notin (z)", true, "no!=z"}, SelectorRow{"exists", "app", true, "app"},
-                    SelectorRow{"absent", "!app", false, "!app"}, SelectorRow{"greater", "tier>6", true, "tier>6"},
-                    SelectorRow{"less", "tier < 7", false, "tier<7"}, SelectorRow{"greater_text", "app>1", false, "app>1"},
-                    SelectorRow{"empty_value", "no=", false, "no="},
-                    SelectorRow{"empty_in_set", "no notin (,a)", true, "no notin (,a)"},
-                    SelectorRow{"prefixed", "example.com/role=main,app", true, "example.com/role=main,app"},
-                    SelectorRow{"all_of", "app=db,tier=8", false, "app=db,tier=8"}),
+    testing::Values(
+        SelectorRow{"empty", "", true, ""}, SelectorRow{"equal", "app=db", true, "app=db"},
+        SelectorRow{"double_equal", " app == db ", true, "app=db"},
+        SelectorRow{"differs", "app=x", false, "app=x"},
+        SelectorRow{"unequal", "app!=x", true, "app!=x"},
+        SelectorRow{"unequal_absent", "no!=x", true, "no!=x"},
+        SelectorRow{"in", "app in (z, db)", true, "app in (db,z)"},
+        SelectorRow{"notin", "app notin (z,db)", false, "app notin (db,z)"},
+        SelectorRow{"notin_absent", "no notin (z)", true, "no!=z"},
+        SelectorRow{"exists", "app", true, "app"}, SelectorRow{"absent", "!app", false, "!app"},
+        SelectorRow{"greater", "tier>6", true, "tier>6"},
+        SelectorRow{"less", "tier < 7", false, "tier<7"},
+        SelectorRow{"greater_text", "app>1", false, "app>1"},
+        SelectorRow{"empty_value", "no=", false, "no="},
+        SelectorRow{"empty_in_set", "no notin (,a)", true, "no notin (,a)"},
+        SelectorRow{"prefixed", "example.com/role=main,app", true, "example.com/role=main,app"},
+        SelectorRow{"all_of", "app=db,tier=8", false, "app=db,tier=8"}),
     [](const auto& row) { return row.param.name; });
 
 TEST(LabelSelector, RefusesMalformedText) {
-    for (const char* text : {"=a", "a=b=c", "a in b", "a in (b", "a b", "a,,b", ",a", "a,", "a>x", "a~b", "/a", "a!", "a=b c",
-                             "a=-x", "!a=b"}) {
+    for (const char* text : {"=a", "a=b=c", "a in b", "a in (b", "a b", "a,,b", ",a", "a,", "a>x",
+                             "a~b", "/a", "a!", "a=b c", "a=-x", "!a=b"}) {
         EXPECT_FALSE(LabelSelector::parse(text)) << text;
     }
-    EXPECT_EQ(LabelSelector::parse(std::string(kSelectorBytesMax + 1, 'a')).error().code, Code::too_large);
+    EXPECT_EQ(LabelSelector::parse(std::string(kSelectorBytesMax + 1, 'a')).error().code,
+              Code::too_large);
 }
 
 TEST(FieldSelector, MatchesFieldsWithEscapes) {
-    EXPECT_TRUE(FieldSelector::parse("metadata.name=a,metadata.namespace!=y").value().matches(*pod()));
+    EXPECT_TRUE(
+        FieldSelector::parse("metadata.name=a,metadata.namespace!=y").value().matches(*pod()));
     EXPECT_FALSE(FieldSelector::parse("metadata.name==b").value().matches(*pod()));
     EXPECT_EQ(FieldSelector::parse(R"(spec.x=a\,b\=c)").value().terms()[0].value, "a,b=c");
     EXPECT_EQ(FieldSelector::parse(R"(spec.x=a\,b\=c)").value().to_string(), R"(spec.x=a\,b\=c)");

@@ -61,8 +61,10 @@ void walk(std::string_view container, Visit visit) {
     while (at < container.size() && container[at] != '}' && container[at] != ']') {
         std::string_view key;
         if (object) {
-            const std::size_t end = container[at] == '"' ? string_end(container, at) : std::string_view::npos;
-            const std::size_t colon = end == std::string_view::npos ? container.size() : skip_space(container, end);
+            const std::size_t end =
+                container[at] == '"' ? string_end(container, at) : std::string_view::npos;
+            const std::size_t colon =
+                end == std::string_view::npos ? container.size() : skip_space(container, end);
             if (colon >= container.size() || container[colon] != ':') {
                 return;
             }
@@ -110,7 +112,8 @@ std::optional<std::string_view> member(std::string_view object, std::string_view
     return found;
 }
 
-void each(std::string_view container, const std::function<bool(std::string_view, std::string_view)>& visit) {
+void each(std::string_view container,
+          const std::function<bool(std::string_view, std::string_view)>& visit) {
     walk(container, visit);
 }
 
@@ -125,8 +128,10 @@ std::optional<std::string_view> pointer(std::string_view document, std::string_v
         path.remove_prefix(token.size());
         if (at->starts_with('[')) {
             std::size_t index = 0;
-            const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), index);
-            if (error != std::errc{} || end != token.data() + token.size() || (token.size() > 1 && token[0] == '0')) {
+            const auto [end, error] =
+                std::from_chars(token.data(), token.data() + token.size(), index);
+            if (error != std::errc{} || end != token.data() + token.size() ||
+                (token.size() > 1 && token[0] == '0')) {
                 return std::nullopt;
             }
             std::optional<std::string_view> element;

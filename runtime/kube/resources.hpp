@@ -1,4 +1,5 @@
-// Which URL a kind lives at. Discovery per group-version, on demand, one fetch in flight per group-version.
+// Which URL a kind lives at. Discovery per group-version, on demand, one fetch in flight per
+// group-version.
 //
 // Found kinds stay until forget(); missing ones are asked again after kMissingTtl. Thread: [io].
 #pragma once
@@ -30,16 +31,17 @@ struct Resource {
     std::string group_resource() const;  // "leases.coordination.k8s.io", "pods"
 };
 
-// "/apis/apps/v1/namespaces/x/statefulsets/y/status". `name` empty: the collection; `ns` empty with a namespaced kind: all
-// namespaces. Errors: invalid (a segment that is ".", "..", or holds "/" or "%"; a namespace for a cluster-scoped kind;
-// a name without namespace for a namespaced one).
-Result<std::string> object_path(const Resource& resource, std::string_view ns, std::string_view name,
-                                std::string_view subresource = {});
+// "/apis/apps/v1/namespaces/x/statefulsets/y/status". `name` empty: the collection; `ns` empty with
+// a namespaced kind: all namespaces. Errors: invalid (a segment that is ".", "..", or holds "/" or
+// "%"; a namespace for a cluster-scoped kind; a name without namespace for a namespaced one).
+Result<std::string> object_path(const Resource& resource, std::string_view ns,
+                                std::string_view name, std::string_view subresource = {});
 
 class Resources {
 public:
     // Sends a GET and gives the body of a 200; the client provides it.
-    using Fetch = std::function<void(std::string target, std::function<void(Result<std::string>)> done)>;
+    using Fetch =
+        std::function<void(std::string target, std::function<void(Result<std::string>)> done)>;
     using Done = std::function<void(Result<Resource>)>;
 
     Resources(net::Loop& loop, Fetch fetch);
@@ -47,8 +49,8 @@ public:
     Resources(const Resources&) = delete;
     Resources& operator=(const Resources&) = delete;
 
-    // Never calls `done` inside the call. Errors: not_found ("kind Etcd is not served in druid.gardener.cloud/v1alpha1"),
-    // or the error of the discovery request.
+    // Never calls `done` inside the call. Errors: not_found ("kind Etcd is not served in
+    // druid.gardener.cloud/v1alpha1"), or the error of the discovery request.
     void resolve(const GroupVersionKind& gvk, Done done);
     void forget(const GroupVersionKind& gvk);  // after a 404 of a resource call
 

@@ -32,7 +32,8 @@ public:
                 ++at_;
             }
         } else {
-            while (at_ < text_.size() && !is_mark(text_[at_]) && text_[at_] != ' ' && text_[at_] != '\t') {
+            while (at_ < text_.size() && !is_mark(text_[at_]) && text_[at_] != ' ' &&
+                   text_[at_] != '\t') {
                 ++at_;
             }
         }
@@ -47,9 +48,12 @@ public:
     }
     bool at_end() { return peek().empty(); }
     Error error(std::string_view what) const {
-        return Error{Code::invalid, "selector offset " + std::to_string(at_) + ": " + std::string(what), {}};
+        return Error{
+            Code::invalid, "selector offset " + std::to_string(at_) + ": " + std::string(what), {}};
     }
-    static bool is_mark(char c) { return std::string_view("=!(),<>").find(c) != std::string_view::npos; }
+    static bool is_mark(char c) {
+        return std::string_view("=!(),<>").find(c) != std::string_view::npos;
+    }
 
 private:
     std::string_view text_;
@@ -57,7 +61,9 @@ private:
 };
 
 bool is_name_text(std::string_view text) {
-    const auto alnum = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+    const auto alnum = [](char c) {
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    };
     const auto inside = [&](char c) { return alnum(c) || c == '-' || c == '_' || c == '.'; };
     return !text.empty() && text.size() <= 63 && alnum(text.front()) && alnum(text.back()) &&
            std::all_of(text.begin(), text.end(), inside);
@@ -69,15 +75,19 @@ bool is_key(std::string_view text) {
         return is_name_text(text);
     }
     const std::string_view prefix = text.substr(0, slash);
-    const auto inside = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '.'; };
-    return !prefix.empty() && prefix.size() <= 253 && std::all_of(prefix.begin(), prefix.end(), inside) &&
+    const auto inside = [](char c) {
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '.';
+    };
+    return !prefix.empty() && prefix.size() <= 253 &&
+           std::all_of(prefix.begin(), prefix.end(), inside) &&
            is_name_text(text.substr(slash + 1));
 }
 
 std::optional<std::int64_t> to_integer(std::string_view text) {
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+    return error == std::errc{} && end == text.data() + text.size() ? std::optional(number)
+                                                                    : std::nullopt;
 }
 
 Result<std::string> parse_value(Scanner& scanner) {
@@ -87,7 +97,8 @@ Result<std::string> parse_value(Scanner& scanner) {
     }
     scanner.next();
     if (!is_name_text(token)) {
-        return fail(scanner.error("\"" + std::string(token.substr(0, 80)) + "\" is not a label value"));
+        return fail(
+            scanner.error("\"" + std::string(token.substr(0, 80)) + "\" is not a label value"));
     }
     return std::string(token);
 }
@@ -134,7 +145,8 @@ Result<LabelTerm> parse_term(Scanner& scanner) {
     } else if (op == ">" || op == "<") {
         term.op = op == ">" ? LabelTerm::Op::greater : LabelTerm::Op::less;
     } else {
-        return fail(scanner.error("expected =, ==, !=, in, notin, < or > after \"" + term.key + "\""));
+        return fail(
+            scanner.error("expected =, ==, !=, in, notin, < or > after \"" + term.key + "\""));
     }
     CAPSTAN_TRY(std::string value, parse_value(scanner));
     if ((op == ">" || op == "<") && !to_integer(value)) {
@@ -145,7 +157,9 @@ Result<LabelTerm> parse_term(Scanner& scanner) {
 }
 
 bool matches_term(const LabelTerm& term, const std::optional<std::string>& value) {
-    const auto listed = [&] { return std::binary_search(term.values.begin(), term.values.end(), *value); };
+    const auto listed = [&] {
+        return std::binary_search(term.values.begin(), term.values.end(), *value);
+    };
     switch (term.op) {
         case LabelTerm::Op::exists: return value.has_value();
         case LabelTerm::Op::absent: return !value;
@@ -155,7 +169,8 @@ bool matches_term(const LabelTerm& term, const std::optional<std::string>& value
         case LabelTerm::Op::less: {
             const auto have = value ? to_integer(*value) : std::nullopt;
             const auto limit = to_integer(term.values.front());
-            return have && limit && (term.op == LabelTerm::Op::greater ? *have > *limit : *have < *limit);
+            return have && limit &&
+                   (term.op == LabelTerm::Op::greater ? *have > *limit : *have < *limit);
         }
     }
     return false;
@@ -176,15 +191,17 @@ Result<LabelSelector> LabelSelector::parse(std::string_view text) {
         CAPSTAN_TRY(LabelTerm term, parse_term(scanner));
         selector.terms_.push_back(std::move(term));
         if (selector.terms_.size() > kSelectorTermsMax) {
-            return fail(Code::too_large, "label selector of more than " + std::to_string(kSelectorTermsMax) + " terms");
+            return fail(Code::too_large, "label selector of more than " +
+                                             std::to_string(kSelectorTermsMax) + " terms");
         }
     }
     return selector;
 }
 
 bool LabelSelector::matches(const Object& object) const {
-    return std::all_of(terms_.begin(), terms_.end(),
-                       [&](const LabelTerm& term) { return matches_term(term, object.label(term.key)); });
+    return std::all_of(terms_.begin(), terms_.end(), [&](const LabelTerm& term) {
+        return matches_term(term, object.label(term.key));
+    });
 }
 
 std::string LabelSelector::to_string() const {
@@ -201,8 +218,12 @@ std::string LabelSelector::to_string() const {
             case LabelTerm::Op::absent: text += "!" + term.key; break;
             case LabelTerm::Op::greater: text += term.key + ">" + values; break;
             case LabelTerm::Op::less: text += term.key + "<" + values; break;
-            case LabelTerm::Op::in: text += term.key + (one ? "=" + values : " in (" + values + ")"); break;
-            case LabelTerm::Op::not_in: text += term.key + (one ? "!=" + values : " notin (" + values + ")"); break;
+            case LabelTerm::Op::in:
+                text += term.key + (one ? "=" + values : " in (" + values + ")");
+                break;
+            case LabelTerm::Op::not_in:
+                text += term.key + (one ? "!=" + values : " notin (" + values + ")");
+                break;
         }
     }
     return text;
@@ -220,21 +241,25 @@ Result<FieldSelector> FieldSelector::parse(std::string_view text) {
         term.field = text.substr(at, mark - at);
         term.equal = text.substr(mark, 1) == "=";
         at = mark + (text.substr(mark, 2) == "!=" || text.substr(mark, 2) == "==" ? 2 : 1);
-        if (term.field.empty() || mark == text.size() || (!term.equal && text.substr(mark, 2) != "!=")) {
-            return fail(Code::invalid, "field selector offset " + std::to_string(mark) + ": expected field=value");
+        if (term.field.empty() || mark == text.size() ||
+            (!term.equal && text.substr(mark, 2) != "!=")) {
+            return fail(Code::invalid,
+                        "field selector offset " + std::to_string(mark) + ": expected field=value");
         }
         for (; at < text.size() && text[at] != ','; ++at) {
             if (text[at] == '\\' && at + 1 < text.size()) {
                 ++at;
             } else if (text[at] == '=' || text[at] == '\\') {
-                return fail(Code::invalid, "field selector offset " + std::to_string(at) + ": unescaped special character");
+                return fail(Code::invalid, "field selector offset " + std::to_string(at) +
+                                               ": unescaped special character");
             }
             term.value += text[at];
         }
         ++at;  // the comma
         selector.terms_.push_back(std::move(term));
         if (selector.terms_.size() > kSelectorTermsMax) {
-            return fail(Code::too_large, "field selector of more than " + std::to_string(kSelectorTermsMax) + " terms");
+            return fail(Code::too_large, "field selector of more than " +
+                                             std::to_string(kSelectorTermsMax) + " terms");
         }
     }
     return selector;

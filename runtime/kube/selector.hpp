@@ -1,5 +1,5 @@
-// Label and field selectors: parsed once, matched on cached objects, printed for URLs. Thread: any (values).
-// Source: apimachinery labels.Parse and fields.ParseSelector.
+// Label and field selectors: parsed once, matched on cached objects, printed for URLs. Thread: any
+// (values). Source: apimachinery labels.Parse and fields.ParseSelector.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -45,7 +45,8 @@ struct FieldTerm {
     std::string value;
 };
 
-// Only "=", "==", "!="; comma is AND; a backslash escapes comma, equals sign and backslash in values.
+// Only "=", "==", "!="; comma is AND; a backslash escapes comma, equals sign and backslash in
+// values.
 class FieldSelector {
 public:
     FieldSelector() = default;

@@ -9,17 +9,20 @@
 namespace capstan::kube {
 namespace {
 
-constexpr std::string_view kTooLargeVersion = "too large resource version";  // begins our text for that answer
+constexpr std::string_view kTooLargeVersion =
+    "too large resource version";  // begins our text for that answer
 
 std::chrono::milliseconds clamp_seconds(std::int64_t seconds) {
-    const std::int64_t most = std::chrono::duration_cast<std::chrono::seconds>(kRetryAfterMax).count();
+    const std::int64_t most =
+        std::chrono::duration_cast<std::chrono::seconds>(kRetryAfterMax).count();
     return std::chrono::seconds{std::clamp<std::int64_t>(seconds, 0, most)};
 }
 
 std::chrono::milliseconds retry_after_header(const net::Headers& headers) {
     const std::string_view text = net::find_header(headers, "Retry-After");
     std::int64_t seconds = 0;
-    std::from_chars(text.data(), text.data() + text.size(), seconds);  // dates are not used by API servers: 0
+    std::from_chars(text.data(), text.data() + text.size(),
+                    seconds);  // dates are not used by API servers: 0
     return clamp_seconds(seconds);
 }
 
@@ -44,7 +47,8 @@ Code code_of(std::int64_t status, std::string_view reason, bool creating, bool t
     if (status >= 400 && status < 500) {
         return Code::invalid;
     }
-    return (status == 503 || reason == "ServerTimeout") && told_to_wait ? Code::overloaded : Code::unavailable;
+    return (status == 503 || reason == "ServerTimeout") && told_to_wait ? Code::overloaded
+                                                                        : Code::unavailable;
 }
 
 bool has_too_large_version(json::View status) {
@@ -53,10 +57,12 @@ bool has_too_large_version(json::View status) {
             return true;
         }
     }
-    return status["message"].string_or("").find("Too large resource version") != std::string_view::npos;
+    return status["message"].string_or("").find("Too large resource version") !=
+           std::string_view::npos;
 }
 
-Error from_status(json::View status, std::int64_t http, std::chrono::milliseconds wait, bool creating) {
+Error from_status(json::View status, std::int64_t http, std::chrono::milliseconds wait,
+                  bool creating) {
     const std::int64_t code = http > 0 ? http : status["code"].int_or(500);
     wait = std::max(wait, clamp_seconds(status["details"]["retryAfterSeconds"].int_or(0)));
     const std::string_view reason = status["reason"].string_or("");
@@ -64,7 +70,8 @@ Error from_status(json::View status, std::int64_t http, std::chrono::millisecond
     if (has_too_large_version(status)) {
         error.message = std::string(kTooLargeVersion) + ": ";
     }
-    error.message += std::to_string(code) + (reason.empty() ? "" : " " + std::string(reason.substr(0, 64)));
+    error.message +=
+        std::to_string(code) + (reason.empty() ? "" : " " + std::string(reason.substr(0, 64)));
     if (const std::string_view text = status["message"].string_or(""); !text.empty()) {
         error.message += ": " + quote_server_text(text);
     }
@@ -90,9 +97,11 @@ std::string quote_server_text(std::string_view text) {
     return quoted + "\"";
 }
 
-Error error_of_response(int status, const net::Headers& headers, std::string_view body, bool creating) {
+Error error_of_response(int status, const net::Headers& headers, std::string_view body,
+                        bool creating) {
     const auto wait = retry_after_header(headers);
-    if (const auto parsed = json::parse(body); parsed && json::View(parsed.value())["kind"].string_or("") == "Status") {
+    if (const auto parsed = json::parse(body);
+        parsed && json::View(parsed.value())["kind"].string_or("") == "Status") {
         return from_status(json::View(parsed.value()), status, wait, creating);
     }
     Error error{code_of(status, "", creating, wait.count() > 0), std::to_string(status), wait};
@@ -102,7 +111,9 @@ Error error_of_response(int status, const net::Headers& headers, std::string_vie
     return error;
 }
 
-Error error_of_status(const json::Value& status) { return from_status(json::View(status), 0, {}, false); }
+Error error_of_status(const json::Value& status) {
+    return from_status(json::View(status), 0, {}, false);
+}
 
 bool is_too_large_resource_version(const Error& error) noexcept {
     return error.message.find(kTooLargeVersion) != std::string::npos;

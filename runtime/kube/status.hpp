@@ -1,4 +1,5 @@
-// What an HTTP answer of the API server means (style guide table; Kubernetes API conventions, Status). Thread: any.
+// What an HTTP answer of the API server means (style guide table; Kubernetes API conventions,
+// Status). Thread: any.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -17,14 +18,16 @@ namespace capstan::kube {
 inline constexpr std::size_t kServerTextBytesMax = 512;
 inline constexpr std::chrono::milliseconds kRetryAfterMax{5 * 60 * 1000};
 
-// The error of a response outside 2xx. `creating`: a 409 without a reason means "exists". Bodies that are no Status (from
-// proxies) are mapped by the code alone.
-Error error_of_response(int status, const net::Headers& headers, std::string_view body, bool creating);
+// The error of a response outside 2xx. `creating`: a 409 without a reason means "exists". Bodies
+// that are no Status (from proxies) are mapped by the code alone.
+Error error_of_response(int status, const net::Headers& headers, std::string_view body,
+                        bool creating);
 // The error of a Status object (a watch's ERROR event).
 Error error_of_status(const json::Value& status);
 // True for the 504 "Too large resource version" that a lagging server answers.
 bool is_too_large_resource_version(const Error& error) noexcept;
 
-std::string quote_server_text(std::string_view text);  // in quotes, control characters replaced, cut at 512 bytes
+std::string quote_server_text(
+    std::string_view text);  // in quotes, control characters replaced, cut at 512 bytes
 
 }  // namespace capstan::kube

@@ -30,8 +30,10 @@ void ClientState::observe(std::string_view method, int status, MonotonicTime sta
 
 void ClientState::note_warnings(const net::Headers& list) {
     for (const auto& [name, value] : list) {
-        const bool is_warning = name.size() == 7 && (name[0] == 'W' || name[0] == 'w') && value.starts_with("299 ");
-        if (!is_warning || options.observer == nullptr || net::find_header({{name, value}}, "warning").empty()) {
+        const bool is_warning =
+            name.size() == 7 && (name[0] == 'W' || name[0] == 'w') && value.starts_with("299 ");
+        if (!is_warning || options.observer == nullptr ||
+            net::find_header({{name, value}}, "warning").empty()) {
             continue;
         }
         const std::size_t from = value.find('"');
@@ -51,7 +53,8 @@ bool ClientState::renew(int status, const std::string& token) {
 
 void ClientState::fetch(std::string target, std::function<void(Result<std::string>)> done) {
     const std::uint64_t id = ++fetch_sequence;
-    const auto finished = [weak = weak_from_this(), id, done = std::move(done)](Result<net::HttpResponse> response) {
+    const auto finished = [weak = weak_from_this(), id,
+                           done = std::move(done)](Result<net::HttpResponse> response) {
         const auto state = weak.lock();
         if (!state) {
             return;
@@ -67,7 +70,8 @@ void ClientState::fetch(std::string target, std::function<void(Result<std::strin
             done(std::move(response.value().body));
         }
     };
-    auto call = std::make_shared<UnaryCall>(shared_from_this(), loop.now() + kCallTimeout, finished);
+    auto call =
+        std::make_shared<UnaryCall>(shared_from_this(), loop.now() + kCallTimeout, finished);
     fetches[id] = std::make_unique<HandleOf<UnaryCall>>(call);
     RequestSpec spec;
     spec.target = std::move(target);
@@ -84,24 +88,25 @@ void UnaryCall::start(const GroupVersionKind& gvk, Build build) {
             self->finish(fail(Code::timeout, "no discovery of the kind before the deadline"));
         }
     });
-    client_->resources->resolve(gvk, [weak = weak_from_this(), build = std::move(build)](Result<Resource> resource) {
-        const auto self = weak.lock();
-        if (!self || !self->live()) {
-            return;
-        }
-        self->resolve_limit_.reset();
-        if (!resource) {
-            self->finish(fail(resource.error()));
-            return;
-        }
-        Result<RequestSpec> spec = build(resource.value());
-        if (!spec) {
-            self->finish(fail(spec.error()));
-            return;
-        }
-        self->spec_ = std::move(spec).value();
-        self->send();
-    });
+    client_->resources->resolve(
+        gvk, [weak = weak_from_this(), build = std::move(build)](Result<Resource> resource) {
+            const auto self = weak.lock();
+            if (!self || !self->live() || !self->done_) {
+                return;  // cancelled, or its deadline has passed
+            }
+            self->resolve_limit_.reset();
+            if (!resource) {
+                self->finish(fail(resource.error()));
+                return;
+            }
+            Result<RequestSpec> spec = build(resource.value());
+            if (!spec) {
+                self->finish(fail(spec.error()));
+                return;
+            }
+            self->spec_ = std::move(spec).value();
+            self->send();
+        });
 }
 
 void UnaryCall::start(RequestSpec spec) {
@@ -118,7 +123,9 @@ void UnaryCall::cancel() {
 
 void UnaryCall::send() {
     if (spec_.body.size() > kRequestBytesMax) {
-        finish_soon(Error{Code::too_large, "request body of " + std::to_string(spec_.body.size()) + " bytes", {}});
+        finish_soon(Error{Code::too_large,
+                          "request body of " + std::to_string(spec_.body.size()) + " bytes",
+                          {}});
         return;
     }
     auto headers = client_->headers(spec_.content_type, token_);
@@ -134,11 +141,12 @@ void UnaryCall::send() {
     request.deadline = deadline_;
     started_ = client_->loop.now();
     client_->retire(std::move(exchange_));
-    exchange_ = client_->http.send(std::move(request), [weak = weak_from_this()](Result<net::HttpResponse> result) {
-        if (const auto self = weak.lock()) {
-            self->answered(std::move(result));
-        }
-    });
+    exchange_ = client_->http.send(std::move(request),
+                                   [weak = weak_from_this()](Result<net::HttpResponse> result) {
+                                       if (const auto self = weak.lock()) {
+                                           self->answered(std::move(result));
+                                       }
+                                   });
 }
 
 void UnaryCall::answered(Result<net::HttpResponse> result) {

@@ -13,8 +13,12 @@ constexpr std::size_t kErrorBodyBytesMax = 64 * 1024;
 
 class WatchCall : public std::enable_shared_from_this<WatchCall> {
 public:
-    WatchCall(std::shared_ptr<ClientState> client, GroupVersionKind gvk, WatchOptions options, WatchHandler handler)
-        : client_(std::move(client)), gvk_(std::move(gvk)), options_(std::move(options)), handler_(std::move(handler)) {}
+    WatchCall(std::shared_ptr<ClientState> client, GroupVersionKind gvk, WatchOptions options,
+              WatchHandler handler)
+        : client_(std::move(client)),
+          gvk_(std::move(gvk)),
+          options_(std::move(options)),
+          handler_(std::move(handler)) {}
 
     void start() {
         client_->resources->resolve(gvk_, [weak = weak_from_this()](Result<Resource> resource) {
@@ -72,7 +76,8 @@ private:
         request.target = target_;
         request.headers = std::move(headers).value();
         started_ = client_->loop.now();
-        request.deadline = options_.head_deadline == kNever ? started_ + kCallTimeout : options_.head_deadline;
+        request.deadline =
+            options_.head_deadline == kNever ? started_ + kCallTimeout : options_.head_deadline;
         const auto guarded = [weak = weak_from_this()](auto method) {
             return [weak, method](auto&&... arguments) {
                 if (const auto self = weak.lock(); self && self->live()) {
@@ -123,7 +128,8 @@ private:
         if (!live()) {
             return;
         }
-        const auto fed = splitter_.feed(bytes, [this](std::string_view line) { return take(line); });
+        const auto fed =
+            splitter_.feed(bytes, [this](std::string_view line) { return take(line); });
         if (!fed) {
             finish(fail(with_context(fed.error(), what_)));
             return;
@@ -160,7 +166,10 @@ private:
             auto event = decode_watch_line(rest, gvk_, options_.projection);
             if (!event) {
                 const bool cut = event.error().code == Code::unavailable;
-                finish(fail(with_context(cut ? Error{Code::unavailable, "stream cut in the middle of an event", {}} : event.error(), what_)));
+                finish(fail(with_context(
+                    cut ? Error{Code::unavailable, "stream cut in the middle of an event", {}}
+                        : event.error(),
+                    what_)));
                 return;
             }
             handler_.on_event(std::move(event).value());
@@ -172,7 +181,8 @@ private:
         if (status_ == 404) {
             client_->resources->forget(gvk_);
         }
-        finish(fail(with_context(error_of_response(status_, error_headers_, error_body_, false), what_)));
+        finish(fail(
+            with_context(error_of_response(status_, error_headers_, error_body_, false), what_)));
     }
 
     void read_on() {
@@ -209,9 +219,10 @@ private:
 
 }  // namespace
 
-CallHandle start_watch(std::shared_ptr<ClientState> client, const GroupVersionKind& gvk, WatchOptions options,
-                       WatchHandler handler) {
-    auto call = std::make_shared<WatchCall>(std::move(client), gvk, std::move(options), std::move(handler));
+CallHandle start_watch(std::shared_ptr<ClientState> client, const GroupVersionKind& gvk,
+                       WatchOptions options, WatchHandler handler) {
+    auto call =
+        std::make_shared<WatchCall>(std::move(client), gvk, std::move(options), std::move(handler));
     call->start();
     return std::make_unique<HandleOf<WatchCall>>(std::move(call));
 }

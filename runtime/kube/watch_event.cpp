@@ -25,11 +25,14 @@ std::optional<Type> type_of(std::string_view text) {
     return text == "BOOKMARK" ? std::optional(Type::bookmark) : std::nullopt;
 }
 
-WatchEvent undecodable(std::string message) { return {Type::undecodable, nullptr, "", false, {Code::invalid, std::move(message), {}}}; }
+WatchEvent undecodable(std::string message) {
+    return {Type::undecodable, nullptr, "", false, {Code::invalid, std::move(message), {}}};
+}
 
 }  // namespace
 
-Result<WatchEvent> decode_watch_line(std::string_view line, const GroupVersionKind& gvk, const Projection& projection) {
+Result<WatchEvent> decode_watch_line(std::string_view line, const GroupVersionKind& gvk,
+                                     const Projection& projection) {
     auto parsed = json::parse(line, {.bytes_max = kWatchLineBytesMax});
     if (!parsed) {
         return fail(Code::unavailable, "watch line is no JSON: " + parsed.error().message);
@@ -52,7 +55,8 @@ Result<WatchEvent> decode_watch_line(std::string_view line, const GroupVersionKi
     const json::View metadata = json::View(*object)["metadata"];
     result.resource_version = metadata["resourceVersion"].string_or("");
     if (*type == Type::bookmark) {
-        result.initial_events_end = metadata["annotations"]["k8s.io/initial-events-end"].string_or("") == "true";
+        result.initial_events_end =
+            metadata["annotations"]["k8s.io/initial-events-end"].string_or("") == "true";
         return result;
     }
     const std::string_view kind = json::View(*object)["kind"].string_or(gvk.kind);

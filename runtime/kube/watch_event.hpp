@@ -9,6 +9,7 @@
 namespace capstan::kube {
 
 // Errors end the stream: unavailable (no JSON), or the error that an ERROR event carries.
-Result<WatchEvent> decode_watch_line(std::string_view line, const GroupVersionKind& gvk, const Projection& projection);
+Result<WatchEvent> decode_watch_line(std::string_view line, const GroupVersionKind& gvk,
+                                     const Projection& projection);
 
 }  // namespace capstan::kube

@@ -73,7 +73,8 @@ struct Echo {
 struct Transport : testing::Test {
     VirtualLoop loop;
     Echo echo;
-    LocalTransport transport{loop, echo.handler(), {.latency = 1ms, .certificate_organizations = {}}};
+    LocalTransport transport{
+        loop, echo.handler(), {.latency = 1ms, .certificate_organizations = {}}};
     std::string outcome;
     std::string data;
     std::string end;
@@ -81,22 +82,26 @@ struct Transport : testing::Test {
 
     auto note() {
         return [this](Result<net::HttpResponse> r) {
-            outcome += r ? std::to_string(r.value().status) + " " + r.value().body : std::string(to_string(r.error().code));
+            outcome += r ? std::to_string(r.value().status) + " " + r.value().body
+                         : std::string(to_string(r.error().code));
         };
     }
     void open(net::StreamOptions options = {}) {
         stream = transport.stream({.target = "/stream"}, options,
-                                  {.on_head = [this](int status, const net::Headers&) {
-                                       EXPECT_EQ(status, 200);
-                                       stream->read();
-                                   },
-                                   .on_data = [this](std::string_view bytes) {
-                                       data += std::string(bytes) + "|";
-                                       stream->read();
-                                   },
-                                   .on_end = [this](Result<void> r) {
-                                       end = r ? "ok" : std::string(to_string(r.error().code));
-                                   }});
+                                  {.on_head =
+                                       [this](int status, const net::Headers&) {
+                                           EXPECT_EQ(status, 200);
+                                           stream->read();
+                                       },
+                                   .on_data =
+                                       [this](std::string_view bytes) {
+                                           data += std::string(bytes) + "|";
+                                           stream->read();
+                                       },
+                                   .on_end =
+                                       [this](Result<void> r) {
+                                           end = r ? "ok" : std::string(to_string(r.error().code));
+                                       }});
         loop.run_for(10ms);
     }
 };
@@ -120,7 +125,8 @@ class TransportFaults : public Transport, public testing::WithParamInterface<Fau
 
 TEST_P(TransportFaults, ChangesOneExchange) {
     transport.set_faults([](const net::HttpRequest&) { return GetParam().fault; });
-    const auto exchange = transport.send({.method = "PUT", .target = "/", .body = "hi", .deadline = 1s}, note());
+    const auto exchange =
+        transport.send({.method = "PUT", .target = "/", .body = "hi", .deadline = 1s}, note());
     loop.run_for(5s);
     EXPECT_EQ(outcome.substr(0, 11), GetParam().outcome);
     EXPECT_EQ(echo.seen, GetParam().seen);
@@ -128,7 +134,8 @@ TEST_P(TransportFaults, ChangesOneExchange) {
 
 INSTANTIATE_TEST_SUITE_P(
     Rows, TransportFaults,
-    testing::Values(FaultRow{"refused", {.refuse = true}, "unavailable", 0}, FaultRow{"status", {.status = 410}, "410 {\"kind\"", 0},
+    testing::Values(FaultRow{"refused", {.refuse = true}, "unavailable", 0},
+                    FaultRow{"status", {.status = 410}, "410 {\"kind\"", 0},
                     FaultRow{"duplicate", {.duplicate = true}, "200 PUT hi", 2},
                     FaultRow{"lost", {.lose_response = true}, "unavailable", 1},
                     FaultRow{"late", {.response_delay = 2s}, "timeout", 1},
@@ -193,7 +200,8 @@ TEST_F(Transport, HoldsBackAWriterWhenNobodyReads) {
     loop.run_for(10ms);
     int flushed = 0;
     for (int i = 0; i < 10; ++i) {
-        echo.streams[0]->write(std::string(100'000, 'x'), [&](Result<void> r) { flushed += r ? 1 : 0; });
+        echo.streams[0]->write(std::string(100'000, 'x'),
+                               [&](Result<void> r) { flushed += r ? 1 : 0; });
     }
     loop.run_for(1s);
     EXPECT_EQ(flushed, 2);  // 256 KiB of window

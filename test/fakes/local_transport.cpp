@@ -10,10 +10,13 @@
 namespace capstan::test {
 namespace {
 
-constexpr std::size_t kDataBytesMax = 64 * 1024;    // one on_data
-constexpr std::size_t kWindowBytes = 256 * 1024;    // undelivered bytes beyond which a write is not flushed
+constexpr std::size_t kDataBytesMax = 64 * 1024;  // one on_data
+constexpr std::size_t kWindowBytes =
+    256 * 1024;  // undelivered bytes beyond which a write is not flushed
 
-Error broken(std::string text) { return Error{Code::unavailable, std::move(text), {}}; }
+Error broken(std::string text) {
+    return Error{Code::unavailable, std::move(text), {}};
+}
 
 }  // namespace
 
@@ -26,8 +29,9 @@ struct Session : std::enable_shared_from_this<Session> {
     net::Loop& loop;
     net::HttpRequest request;
     Fault fault;
-    std::shared_ptr<const LocalTransportOptions> options;  // shared with the transport, which may go first
-    std::shared_ptr<const bool> partitioned;               // the same
+    std::shared_ptr<const LocalTransportOptions>
+        options;                              // shared with the transport, which may go first
+    std::shared_ptr<const bool> partitioned;  // the same
 
     // Client side.
     bool client_open{true};
@@ -265,24 +269,26 @@ public:
         CAPSTAN_CHECK(!session_->read_pending, "one read at a time");
         session_->read_pending = true;
         if (session_->stream_options.idle_max != kNever) {
-            session_->idle = session_->loop.at(session_->loop.now() + session_->stream_options.idle_max, [s = session_] {
-                s->fail_client(Error{Code::timeout, "no bytes within the idle limit", {}});
-            });
+            session_->idle = session_->loop.at(
+                session_->loop.now() + session_->stream_options.idle_max, [s = session_] {
+                    s->fail_client(Error{Code::timeout, "no bytes within the idle limit", {}});
+                });
         }
         session_->deliver_soon();
     }
     void write(std::string bytes, bool last, std::function<void(Result<void>)> done) override {
-        session_->after(session_->options->latency, [s = session_, bytes = std::move(bytes), last, done = std::move(done)] {
-            if (!s->client_open) {
-                return;
-            }
-            s->request_body += bytes;
-            s->request_ended = s->request_ended || last;
-            if (s->wanted) {
-                std::exchange(s->wanted, nullptr)();
-            }
-            done(ok());
-        });
+        session_->after(session_->options->latency,
+                        [s = session_, bytes = std::move(bytes), last, done = std::move(done)] {
+                            if (!s->client_open) {
+                                return;
+                            }
+                            s->request_body += bytes;
+                            s->request_ended = s->request_ended || last;
+                            if (s->wanted) {
+                                std::exchange(s->wanted, nullptr)();
+                            }
+                            done(ok());
+                        });
     }
 
 private:
@@ -298,7 +304,8 @@ public:
         if (session_->server_open && !started_) {
             respond(500, {{"Content-Type", "text/plain"}}, "not answered");
         } else if (session_->server_open && !ended_) {
-            session_->arrive([s = session_.get()] { s->fail_client(broken("connection closed in the body")); });
+            session_->arrive(
+                [s = session_.get()] { s->fail_client(broken("connection closed in the body")); });
         }
     }
     ServerEnd(const ServerEnd&) = delete;
@@ -325,7 +332,8 @@ public:
             s->request_body.erase(0, piece.size());
             done(std::move(piece));
         };
-        when_body([s = session_.get()] { return !s->request_body.empty() || s->request_ended; }, std::move(give));
+        when_body([s = session_.get()] { return !s->request_body.empty() || s->request_ended; },
+                  std::move(give));
     }
     void read_all(std::size_t bytes_max, std::function<void(Result<std::string>)> done) override {
         auto give = [this, s = session_.get(), bytes_max, done] {
@@ -370,13 +378,15 @@ public:
     }
 
 private:
-    // Runs `give` later, when `ready` holds. The server keeps *this alive until its callback has run.
+    // Runs `give` later, when `ready` holds. The server keeps *this alive until its callback has
+    // run.
     void when_body(std::function<bool()> ready, std::function<void()> give) {
         session_->after({}, [s = session_.get(), ready = std::move(ready), give = std::move(give)] {
             wait_body(s, ready, give);
         });
     }
-    static void wait_body(Session* s, const std::function<bool()>& ready, const std::function<void()>& give) {
+    static void wait_body(Session* s, const std::function<bool()>& ready,
+                          const std::function<void()>& give) {
         if (ready() || !s->server_open) {
             give();
         } else {
@@ -393,7 +403,9 @@ private:
 
 struct LocalTransport::State {
     State(net::Loop& l, net::ServerHandler h, LocalTransportOptions o)
-        : loop(l), handler(std::move(h)), options(std::make_shared<const LocalTransportOptions>(std::move(o))) {}
+        : loop(l),
+          handler(std::move(h)),
+          options(std::make_shared<const LocalTransportOptions>(std::move(o))) {}
 
     net::Loop& loop;
     net::ServerHandler handler;
@@ -404,7 +416,8 @@ struct LocalTransport::State {
     std::uint64_t requests{0};
 };
 
-LocalTransport::LocalTransport(net::Loop& loop, net::ServerHandler handler, LocalTransportOptions options)
+LocalTransport::LocalTransport(net::Loop& loop, net::ServerHandler handler,
+                               LocalTransportOptions options)
     : state_(std::make_shared<State>(loop, std::move(handler), std::move(options))) {}
 
 LocalTransport::~LocalTransport() {
@@ -420,8 +433,12 @@ LocalTransport::~LocalTransport() {
 namespace {
 
 std::string status_body(int status) {
-    const json::Value body = {{"kind", "Status"},  {"apiVersion", "v1"},           {"metadata", json::object()},
-                              {"status", "Failure"}, {"message", "injected fault"}, {"reason", status == 410 ? "Expired" : ""},
+    const json::Value body = {{"kind", "Status"},
+                              {"apiVersion", "v1"},
+                              {"metadata", json::object()},
+                              {"status", "Failure"},
+                              {"message", "injected fault"},
+                              {"reason", status == 410 ? "Expired" : ""},
                               {"code", status}};
     return json::dump(body);
 }
@@ -462,9 +479,11 @@ void dispatch(const std::shared_ptr<State>& state, const std::shared_ptr<Session
             const auto exchange = std::make_shared<ServerEnd>(session);
             net::Headers headers = {{"Content-Type", "application/json"}};
             if (session->fault.retry_after.count() > 0) {
-                headers.emplace_back("Retry-After", std::to_string(session->fault.retry_after.count()));
+                headers.emplace_back("Retry-After",
+                                     std::to_string(session->fault.retry_after.count()));
             }
-            exchange->respond(*session->fault.status, std::move(headers), status_body(*session->fault.status));
+            exchange->respond(*session->fault.status, std::move(headers),
+                              status_body(*session->fault.status));
             return;
         }
         if (session->fault.duplicate) {
@@ -483,8 +502,8 @@ void dispatch(const std::shared_ptr<State>& state, const std::shared_ptr<Session
 
 }  // namespace
 
-std::unique_ptr<net::HttpExchange> LocalTransport::send(net::HttpRequest request,
-                                                        std::function<void(Result<net::HttpResponse>)> done) {
+std::unique_ptr<net::HttpExchange> LocalTransport::send(
+    net::HttpRequest request, std::function<void(Result<net::HttpResponse>)> done) {
     auto session = std::make_shared<Session>(state_->loop);
     session->request_body = std::exchange(request.body, {});
     session->request_ended = true;
@@ -494,7 +513,8 @@ std::unique_ptr<net::HttpExchange> LocalTransport::send(net::HttpRequest request
     return std::make_unique<ClientEnd>(std::move(session));
 }
 
-std::unique_ptr<net::HttpStream> LocalTransport::stream(net::HttpRequest request, net::StreamOptions options,
+std::unique_ptr<net::HttpStream> LocalTransport::stream(net::HttpRequest request,
+                                                        net::StreamOptions options,
                                                         net::StreamHandler handler) {
     auto session = std::make_shared<Session>(state_->loop);
     session->is_stream = true;
@@ -512,7 +532,8 @@ std::size_t LocalTransport::cut_all() {
     for (const auto& weak : std::exchange(state_->sessions, {})) {
         if (const auto session = weak.lock(); session && session->client_open) {
             ++count;
-            session->after({}, [s = session.get()] { s->fail_client(broken("connection reset by peer")); });
+            session->after(
+                {}, [s = session.get()] { s->fail_client(broken("connection reset by peer")); });
         }
     }
     return count;
@@ -538,6 +559,8 @@ std::size_t LocalTransport::open_streams() const noexcept {
     return count;
 }
 
-std::uint64_t LocalTransport::requests() const noexcept { return state_->requests; }
+std::uint64_t LocalTransport::requests() const noexcept {
+    return state_->requests;
+}
 
 }  // namespace capstan::test

@@ -29,7 +29,8 @@ namespace {
 template <class State>
 class VirtualTimer final : public net::Timer {
 public:
-    VirtualTimer(std::shared_ptr<State> state, typename State::Key key) : state_(std::move(state)), key_(key) {}
+    VirtualTimer(std::shared_ptr<State> state, typename State::Key key)
+        : state_(std::move(state)), key_(key) {}
     ~VirtualTimer() override {
         std::function<void()> task;  // destroyed outside the lock: it may own anything
         const std::lock_guard lock(state_->mutex);
@@ -53,7 +54,8 @@ VirtualLoop::VirtualLoop(WallTime wall_start) : state_(std::make_shared<State>()
 }
 
 VirtualLoop::~VirtualLoop() {
-    // Tasks may own timers of this loop and post again while they die: empty the queues until nothing is left.
+    // Tasks may own timers of this loop and post again while they die: empty the queues until
+    // nothing is left.
     for (;;) {
         std::deque<std::function<void()>> posted;
         std::map<State::Key, std::function<void()>> timers;
@@ -68,13 +70,17 @@ VirtualLoop::~VirtualLoop() {
     }
 }
 
-MonotonicTime VirtualLoop::now() const noexcept { return MonotonicTime{state_->now.load()}; }
+MonotonicTime VirtualLoop::now() const noexcept {
+    return MonotonicTime{state_->now.load()};
+}
 
 WallTime VirtualLoop::wall_now() const noexcept {
     return WallTime{std::chrono::nanoseconds{state_->wall_offset.load() + state_->now.load()}};
 }
 
-void VirtualLoop::jump_wall(std::chrono::nanoseconds by) { state_->wall_offset += by.count(); }
+void VirtualLoop::jump_wall(std::chrono::nanoseconds by) {
+    state_->wall_offset += by.count();
+}
 
 void VirtualLoop::post(std::function<void()> task) {
     const std::lock_guard lock(state_->mutex);
@@ -88,7 +94,9 @@ std::unique_ptr<net::Timer> VirtualLoop::at(MonotonicTime when, std::function<vo
     return std::make_unique<VirtualTimer<State>>(state_, key);
 }
 
-bool VirtualLoop::is_loop_thread() const noexcept { return std::this_thread::get_id() == state_->owner; }
+bool VirtualLoop::is_loop_thread() const noexcept {
+    return std::this_thread::get_id() == state_->owner;
+}
 
 bool VirtualLoop::step() {
     CAPSTAN_CHECK(is_loop_thread(), "a virtual loop is run by the thread that made it");
@@ -113,7 +121,8 @@ std::size_t VirtualLoop::run_ready(std::size_t steps_max) {
     std::size_t steps = 0;
     while (step()) {
         ++steps;
-        CAPSTAN_CHECK(steps < steps_max, "the loop does not come to rest at " + std::to_string(now().count()) + " ns");
+        CAPSTAN_CHECK(steps < steps_max,
+                      "the loop does not come to rest at " + std::to_string(now().count()) + " ns");
     }
     return steps;
 }
@@ -125,7 +134,8 @@ MonotonicTime VirtualLoop::next_timer() const {
 
 void VirtualLoop::move_to(MonotonicTime when) {
     CAPSTAN_CHECK(when >= now(), "time does not go back");
-    CAPSTAN_CHECK(when <= next_timer(), "a timer is due before " + std::to_string(when.count()) + " ns");
+    CAPSTAN_CHECK(when <= next_timer(),
+                  "a timer is due before " + std::to_string(when.count()) + " ns");
     state_->now = when.count();
 }
 

@@ -70,7 +70,14 @@ Result<void> ApiServer::State::start() {
     for (const auto& [key, crd] : store.objects(kCrdStorage)) {
         register_crd(crd->value);
     }
-    const ApiRequest system{.user = {"system:apiserver", {std::string(kGroupMasters)}}};
+    CAPSTAN_TRY(bootstrap());
+    hub.set_floor(store.revision());
+    hub.compact(store.revision());
+    collector.note_all();
+    return ok();
+}
+
+Result<void> ApiServer::State::bootstrap() {
     std::vector<json::Value> wanted;
     for (const std::string_view name : {"default", "kube-system", "kube-public", "kube-node-lease"}) {
         wanted.push_back(namespace_object(name));
@@ -78,30 +85,28 @@ Result<void> ApiServer::State::start() {
     for (json::Value& object : bootstrap_rbac()) {
         wanted.push_back(std::move(object));
     }
+    const ApiRequest system{.user = {"system:apiserver", {std::string(kGroupMasters)}}};
+    store.begin();
     for (json::Value& object : wanted) {
         const json::View view(object);
         const KindPtr kind = registry.find_kind(GroupVersionKind::from_api_version(
             view["apiVersion"].string_or(""), view["kind"].string_or("")));
-        const std::string key = object_key(view["metadata"]["namespace"].string_or(""),
-                                           view["metadata"]["name"].string_or(""));
+        const std::string ns(view["metadata"]["namespace"].string_or(""));
+        const std::string key = object_key(ns, view["metadata"]["name"].string_or(""));
         if (!kind || store.find(kind->storage, key)) {
             continue;
         }
-        store.begin();
         Call call{system, {}, kind, {}, false, FieldValidation::ignore, "kube-apiserver",
                   to_rfc3339(clock.wall_now()), {}};
-        call.info.ns = view["metadata"]["namespace"].string_or("");
+        call.info.ns = ns;
         if (auto created = create_object(call, std::move(object), true); !created) {
             store.rollback();
             return fail(Code::internal, "bootstrap of " + key + ": " + created.error().message);
         }
-        if (auto done = commit(); !done) {
-            return fail(Code::unavailable, done.error().message);
-        }
     }
-    hub.set_floor(store.revision());
-    hub.compact(store.revision());
-    collector.note_all();
+    if (auto done = commit(); !done) {
+        return fail(Code::unavailable, done.error().message);
+    }
     return ok();
 }
 
@@ -170,6 +175,7 @@ ApiResponse ApiServer::handle(const ApiRequest& request) {
     if (request.method == "HEAD") {
         response.body.clear();
     }
+    state_->woken();
     return response;
 }
 
@@ -195,6 +201,7 @@ WatchStart ApiServer::open_watch(const ApiRequest& request, WatchSink sink) {
     } else {
         start.refused = to_response(handle.error());
     }
+    state_->woken();
     return start;
 }
 
@@ -265,6 +272,7 @@ MonotonicTime ApiServer::next_tick() const {
     return state_->collector.idle() ? state_->hub.next_tick() : state_->clock.now();
 }
 
+void ApiServer::set_wake(std::function<void()> wake) { state_->wake = std::move(wake); }
 void ApiServer::compact_history() { state_->hub.compact(state_->store.revision()); }
 std::uint64_t ApiServer::revision() const { return state_->store.revision(); }
 

@@ -84,6 +84,9 @@ public:
     void tick();
     MonotonicTime next_tick() const;  // when tick() has something to do; kNever: not before the next call
 
+    // Called at the end of handle() and open_watch(): next_tick() may have moved. Null: nobody.
+    void set_wake(std::function<void()> wake);
+
     void compact_history();  // forgets all history: watches from an older version get 410
     std::uint64_t revision() const;
 

@@ -136,6 +136,43 @@ Answer<ListRequest> list_request(const RequestInfo& info, std::uint64_t current)
     return request;
 }
 
+// `items`: rendered, joined by commas; `values`: the same for tables.
+ApiResponse list_response(const Call& call, const json::Value& metadata, std::string items, json::Value values) {
+    const ResourceKind& kind = *call.kind;
+    const bool partial = call.render.as == Representation::metadata;
+    if (call.render.as == Representation::table) {
+        const json::Value list = {{"kind", kind.list_kind()},
+                                  {"apiVersion", kind.gvk.api_version()},
+                                  {"metadata", metadata},
+                                  {"items", std::move(values)}};
+        return json_response(200, json::dump(to_table(kind.gvk, list,
+                                                      kind.printer_columns.is_array() ? &kind.printer_columns : nullptr,
+                                                      call.render.include, call.render.now)) + "\n");
+    }
+    return json_response(200, "{\"kind\":" + json::dump(partial ? "PartialObjectMetadataList" : kind.list_kind()) +
+                                  ",\"apiVersion\":" +
+                                  json::dump(partial ? "meta.k8s.io/v1" : kind.gvk.api_version()) +
+                                  ",\"metadata\":" + json::dump(metadata) + ",\"items\":[" + items + "]}\n");
+}
+
+// Today's objects with every change after `revision` undone. False: nothing has changed since.
+bool past_objects(const WatchHub& hub, const std::string& storage, std::uint64_t revision,
+                  const Store::Objects& now, Store::Objects& past) {
+    auto undone = hub.undo(storage, revision);
+    if (undone.empty()) {
+        return false;
+    }
+    past = now;
+    for (auto& [key, before] : undone) {
+        if (before) {
+            past[key] = std::move(before);
+        } else {
+            past.erase(key);
+        }
+    }
+    return true;
+}
+
 }  // namespace
 
 Answer<ApiResponse> ApiServer::State::get(Call& call) {
@@ -174,18 +211,9 @@ Answer<ApiResponse> ApiServer::State::list(Call& call) {
         return refuse(expired("The provided continue parameter is too old to display a consistent list result. You "
                               "can start a new list without the continue parameter."));
     }
-    // The state at `revision`: today's objects with later changes undone.
     Store::Objects past;
     const Store::Objects* objects = &store.objects(kind.storage);
-    if (auto undone = hub.undo(kind.storage, revision); !undone.empty()) {
-        past = *objects;
-        for (auto& [key, before] : undone) {
-            if (before) {
-                past[key] = std::move(before);
-            } else {
-                past.erase(key);
-            }
-        }
+    if (past_objects(hub, kind.storage, revision, *objects, past)) {
         objects = &past;
     }
     std::string items;
@@ -217,20 +245,7 @@ Answer<ApiResponse> ApiServer::State::list(Call& call) {
             metadata.set("remainingItemCount", remaining);
         }
     }
-    const bool partial = call.render.as == Representation::metadata;
-    if (call.render.as == Representation::table) {
-        const json::Value list = {{"kind", kind.list_kind()},
-                                  {"apiVersion", kind.gvk.api_version()},
-                                  {"metadata", metadata},
-                                  {"items", std::move(values)}};
-        return json_response(200, json::dump(to_table(kind.gvk, list,
-                                                      kind.printer_columns.is_array() ? &kind.printer_columns : nullptr,
-                                                      call.render.include, call.render.now)) + "\n");
-    }
-    return json_response(200, "{\"kind\":" + json::dump(partial ? "PartialObjectMetadataList" : kind.list_kind()) +
-                                  ",\"apiVersion\":" +
-                                  json::dump(partial ? "meta.k8s.io/v1" : kind.gvk.api_version()) +
-                                  ",\"metadata\":" + json::dump(metadata) + ",\"items\":[" + items + "]}\n");
+    return list_response(call, metadata, std::move(items), std::move(values));
 }
 
 Answer<PodLogRequest> ApiServer::State::pod_log(const Call& call) const {

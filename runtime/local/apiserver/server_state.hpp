@@ -61,8 +61,16 @@ struct ApiServer::State {
     WatchHub hub;
     GarbageCollector collector;
     std::unique_ptr<Persistence> persistence;  // null: memory only
+    std::function<void()> wake;
+    void woken() const {
+        if (wake) {
+            wake();
+        }
+    }
 
     Result<void> start();  // [startup] loads, registers CRDs, creates what every server starts with
+
+    Result<void> bootstrap();  // namespaces and roles every server starts with, where absent
 
     // Ends the running transaction: journal, watches, CRD registration, garbage collection. Errors: 500.
     Answer<void> commit();
@@ -85,16 +93,17 @@ struct ApiServer::State {
     Answer<std::unique_ptr<WatchHandle>> watch(Call& call, WatchSink sink);
     Answer<PodLogRequest> pod_log(const Call& call) const;
 
-    // write_path.cpp, apply_path.cpp
+    // write_path.cpp, patch_path.cpp
     Answer<ApiResponse> create(Call& call);
     Answer<ApiResponse> update(Call& call);
     Answer<ApiResponse> patch(Call& call);
     Answer<ApiResponse> apply(Call& call, const json::Value& config);
     // Nobody grants rights that they do not have.
     Answer<void> check_escalation(const Call& call, const json::Value& object) const;
+    // Runs `write` in a transaction that a refusal or a dry run undoes.
+    Answer<StoredPtr> transact(const Call& call, const std::function<Answer<StoredPtr>()>& write);
     Answer<StoredPtr> create_object(Call& call, json::Value object, bool track);
     Answer<StoredPtr> store_update(Call& call, const StoredPtr& live, json::Value updated, bool track);
-    ApiResponse written(Call& call, const StoredPtr& object, int status);
 
     // delete_path.cpp
     Answer<ApiResponse> remove(Call& call);

@@ -1,0 +1,90 @@
+// Inside of Cache: one watched selection, driven by its reflector. Not for other folders.
+#pragma once
+
+#include "runtime/cache/cache.hpp"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace capstan::cache {
+
+// What readers of other threads may touch: constant but for the store, which locks itself, and two
+// atomics.
+struct View {
+    explicit View(const Clock& clock) : store(clock) {}
+
+    WatchSpec spec;
+    kube::LabelSelector labels;
+    kube::FieldSelector fields;
+    std::string only_name;       // from metadata.name=…; empty: all
+    bool metadata_fields{true};  // `fields` can be evaluated on an object as the server does
+    Store store;
+    std::atomic<bool> synced{false};
+
+    bool covers(const ObjectKey& key) const noexcept {
+        return (spec.ns.empty() || spec.ns == key.ns) &&
+               (only_name.empty() || only_name == key.name);
+    }
+    bool covers_all(std::string_view ns) const noexcept {
+        return (spec.ns.empty() || spec.ns == ns) && labels.empty() && fields.empty();
+    }
+};
+
+class Informer : public std::enable_shared_from_this<Informer> {
+public:
+    Informer(net::Loop& loop, kube::Client& client, const CacheOptions& options,
+             std::shared_ptr<View> view);
+
+    void start();
+    void stop();  // nothing is called after this
+    // Replays what is there, then delivers. Returns the subscription's id.
+    std::uint64_t subscribe(Subscriber on_event, StateChanged on_state);
+    void unsubscribe(std::uint64_t id);
+    bool delivered(std::uint64_t id) const;
+    WatchState state() const;
+    const std::shared_ptr<View>& view() const noexcept { return view_; }
+
+private:
+    struct Subscription {
+        Subscriber on_event;
+        StateChanged on_state;
+        bool active{false};  // has been given what was there
+        bool delivered{false};
+    };
+
+    void perform(Action action);
+    void open_list(const Action& action);
+    void open_watch(const Action& action);
+    void on_page(Result<kube::ListPage> page);
+    void on_event(kube::WatchEvent event);
+    void take(Step step, ObjectPtr object, EventKind kind, std::string_view version);
+    void commit(const Step& step);
+    void deliver(const std::vector<Event>& events);
+    void activate(std::uint64_t id);
+    void rearm();
+    void tell_state();
+    std::string reason() const;
+
+    net::Loop& loop_;
+    kube::Client& client_;
+    CacheObserver* const observer_;
+    const std::shared_ptr<View> view_;
+    ReflectorFsm fsm_;
+    std::string group_resource_;  // for messages; the kind until discovery has answered
+    std::string_view verb_{"list"};
+    kube::CallHandle call_;
+    std::unique_ptr<net::Timer> timer_;
+    MonotonicTime timer_at_{kNever};
+    Shadow shadow_;
+    std::map<std::uint64_t, std::shared_ptr<Subscription>>
+        subscriptions_;  // shared with deliveries under way
+    std::uint64_t sequence_{0};
+    bool running_{false};
+    std::string told_;  // state last told
+};
+
+std::string_view to_string(SyncState state) noexcept;
+
+}  // namespace capstan::cache

@@ -1,0 +1,392 @@
+#include "runtime/cache/reflector_fsm.hpp"
+
+#include "runtime/kube/object.hpp"
+#include "runtime/kube/status.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace capstan::cache {
+namespace {
+
+std::string show(const Error& error) {
+    return std::string(to_string(error.code)) + ": " + error.message;
+}
+
+// Either way the version asked for cannot be had: a consistent list can.
+bool is_version_gone(const Error& error) {
+    return error.code == Code::expired || kube::is_too_large_resource_version(error);
+}
+
+}  // namespace
+
+ReflectorFsm::ReflectorFsm(ReflectorOptions options, Random random)
+    : options_(options), random_(std::move(random)), watch_list_(options.watch_list) {}
+
+Phase ReflectorFsm::phase() const noexcept {
+    if (state_ == State::idle) {
+        return Phase::idle;
+    }
+    const bool lasting = trouble_ && (trouble_->code == Code::forbidden ||
+                                      trouble_->code == Code::not_found || failures_ >= 3);
+    if (lasting) {
+        return Phase::degraded;
+    }
+    return synced_ ? Phase::live : Phase::syncing;
+}
+
+Action ReflectorFsm::start(MonotonicTime now) {
+    return begin_snapshot(now, "first");
+}
+
+Action ReflectorFsm::begin_snapshot(MonotonicTime now, std::string_view reason) {
+    reason_ = reason;
+    asked_version_ = consistent_only_ ? "" : last_version_;
+    if (!watch_list_) {
+        return begin_list(now, "");
+    }
+    Action action = begin_watch(now);
+    state_ = State::streaming;
+    action.resource_version = asked_version_;
+    action.send_initial_events = true;
+    action.new_shadow = true;
+    action.reason = reason_;
+    arm();
+    return action;
+}
+
+Action ReflectorFsm::begin_list(MonotonicTime, std::string continue_token) {
+    state_ = State::listing;
+    deadline_ = kNever;  // the call has its own
+    Action action;
+    action.kind = Action::Kind::list;
+    action.resource_version = asked_version_;
+    action.new_shadow = continue_token.empty();
+    action.reason = reason_;
+    action.continue_token = std::move(continue_token);
+    return action;
+}
+
+Action ReflectorFsm::begin_watch(MonotonicTime now) {
+    const auto spread = options_.watch_timeout_max - options_.watch_timeout_min;
+    Action action;
+    action.kind = Action::Kind::watch;
+    action.resource_version = last_version_;
+    action.timeout =
+        options_.watch_timeout_min + std::chrono::seconds(static_cast<std::int64_t>(
+                                         random_() * static_cast<double>(spread.count() + 1)));
+    state_ = State::opening;
+    opened_ = now;
+    last_bytes_ = now;
+    last_bookmark_ = kNever;
+    any_event_ = false;
+    hard_deadline_ = now + action.timeout + options_.watch_grace;
+    arm();
+    return action;
+}
+
+// When silence or length ends the present stream.
+void ReflectorFsm::arm() {
+    if (state_ == State::streaming) {
+        deadline_ = std::max<MonotonicTime>(opened_ + options_.initial_end_min,
+                                            last_bytes_ + options_.initial_end_quiet);
+        return;
+    }
+    deadline_ = hard_deadline_;
+    if (state_ == State::watching && bookmark_gaps_ >= kCadenceBookmarks) {
+        deadline_ = std::min<MonotonicTime>(
+            deadline_, last_bytes_ + std::max<MonotonicTime>(3 * cadence_, kIdleMin));
+    }
+}
+
+Step ReflectorFsm::on_page(MonotonicTime now, std::string_view resource_version,
+                           std::string_view continue_token) {
+    Step step;
+    if (state_ != State::listing) {
+        return step;
+    }
+    if (!continue_token.empty()) {
+        step.verdict = Verdict::collect;
+        step.action = begin_list(now, std::string(continue_token));
+        return step;
+    }
+    step = commit(now, resource_version);
+    if (step.verdict == Verdict::commit) {
+        std::vector<LogLine> log = std::move(step.action.log);
+        step.action = begin_watch(now);
+        step.action.log = std::move(log);
+    }
+    return step;
+}
+
+// A complete first state at `resource_version` is here: take it unless it is older than what is
+// known.
+Step ReflectorFsm::commit(MonotonicTime now, std::string_view resource_version) {
+    Step step;
+    const bool older = kube::compare_resource_versions(resource_version, last_version_) == -1;
+    if (older) {
+        if (older_since_ == kNever) {
+            older_since_ = now;
+        }
+        const bool asked_consistent = asked_version_.empty();
+        consistent_only_ = true;
+        if (!asked_consistent || now - older_since_ < options_.reset_after) {
+            const Error error{
+                Code::unavailable, "the server's list is older than what it showed before", {}};
+            step.action = back_off(now, Next::snapshot, "older", error,
+                                   "list is older than the cache, waiting for a newer one");
+            return step;
+        }
+        step.reset = true;
+        step.action.log.push_back(
+            {LogLevel::error, "the API server's data was set back, taking it as it is now", ""});
+    }
+    step.verdict = Verdict::commit;
+    step.first = !synced_;
+    last_version_ = resource_version;
+    synced_ = true;
+    consistent_only_ = false;
+    older_since_ = kNever;
+    stuck_ = 0;
+    settle(now, step.action);
+    return step;
+}
+
+void ReflectorFsm::settle(MonotonicTime now, Action& action) {
+    if (trouble_) {
+        action.log.push_back({LogLevel::info, "watch works again", ""});
+        trouble_.reset();
+    }
+    if (fine_since_ == kNever) {
+        fine_since_ = now;
+    }
+}
+
+Action ReflectorFsm::back_off(MonotonicTime now, Next next, std::string_view reason,
+                              const Error& error, std::string message) {
+    if (fine_since_ != kNever && now - fine_since_ >= options_.backoff_reset) {
+        failures_ = 0;
+    }
+    fine_since_ = kNever;
+    Action action;
+    action.kind = Action::Kind::wait;
+    const bool news =
+        !trouble_ || trouble_->code != error.code || trouble_->message != error.message;
+    action.log.push_back(
+        {news ? LogLevel::warn : LogLevel::debug, std::move(message), show(error)});
+    trouble_ = error;
+    const int doublings = std::min(failures_++, 16);
+    const auto base =
+        std::min(options_.backoff_first * (std::int64_t{1} << doublings), options_.backoff_max);
+    double factor = 1.0 + random_();
+    if (error.code == Code::not_found) {
+        factor = 0.5 + factor / 4;  // a kind that appears is found within backoff_max
+    }
+    MonotonicTime delay{
+        static_cast<std::int64_t>(static_cast<double>(MonotonicTime(base).count()) * factor)};
+    if (MonotonicTime(error.retry_after) > delay) {
+        delay = MonotonicTime{static_cast<std::int64_t>(
+            static_cast<double>(MonotonicTime(error.retry_after).count()) *
+            (1.0 + 0.2 * random_()))};
+    }
+    state_ = State::waiting;
+    next_ = next;
+    reason_ = reason;
+    deadline_ = now + delay;
+    return action;
+}
+
+Action ReflectorFsm::on_list_error(MonotonicTime now, const Error& error) {
+    if (state_ != State::listing) {
+        return {};
+    }
+    if (is_version_gone(error) && !asked_version_.empty()) {
+        consistent_only_ = true;
+        Action action = begin_snapshot(now, reason_);
+        action.log.push_back(
+            {LogLevel::info, "version is gone, asking for a consistent list", show(error)});
+        return action;
+    }
+    return back_off(now, Next::snapshot, "error", error, "list failed");
+}
+
+Action ReflectorFsm::on_watch_open(MonotonicTime now) {
+    Action action;
+    if (state_ == State::opening) {
+        state_ = State::watching;
+        opened_ = now;
+        last_bytes_ = now;
+        settle(now, action);
+        arm();
+    }
+    return action;
+}
+
+void ReflectorFsm::on_watch_bytes(MonotonicTime now) {
+    last_bytes_ = now;
+    if (state_ == State::streaming || state_ == State::watching) {
+        arm();
+    }
+}
+
+void ReflectorFsm::advance(std::string_view resource_version) {
+    const auto order = kube::compare_resource_versions(resource_version, last_version_);
+    if (order ? *order > 0 : !resource_version.empty()) {
+        last_version_ = resource_version;
+        stuck_ = 0;
+    }
+}
+
+void ReflectorFsm::note_bookmark(MonotonicTime now) {
+    if (last_bookmark_ != kNever) {
+        cadence_ = std::max(cadence_, now - last_bookmark_);
+        ++bookmark_gaps_;
+    }
+    last_bookmark_ = now;
+    arm();
+}
+
+Step ReflectorFsm::on_watch_event(MonotonicTime now, EventKind kind,
+                                  std::string_view resource_version) {
+    Step step;
+    if (state_ != State::streaming && state_ != State::watching) {
+        return step;
+    }
+    if (kind == EventKind::undecodable) {
+        step.action.log.push_back(
+            {LogLevel::warn, "dropped a watch event that cannot be decoded", ""});
+        return step;
+    }
+    any_event_ = true;
+    if (state_ == State::watching) {
+        advance(resource_version);
+        if (kind == EventKind::bookmark || kind == EventKind::initial_end) {
+            note_bookmark(now);
+        }
+        step.verdict = Verdict::apply;
+        return step;
+    }
+    switch (kind) {
+        case EventKind::added:
+        case EventKind::modified: step.verdict = Verdict::collect; break;
+        case EventKind::initial_end:
+            step = commit(now, resource_version);
+            if (step.verdict == Verdict::commit) {
+                state_ = State::watching;
+                arm();
+            }
+            break;
+        case EventKind::deleted:  // only after the end bookmark: this server does something else
+            step.action =
+                fall_back_to_list(now, LogLevel::warn,
+                                  "streaming list sent a deletion before its end, listing instead");
+            break;
+        case EventKind::bookmark:
+        case EventKind::undecodable: break;
+    }
+    return step;
+}
+
+Action ReflectorFsm::fall_back_to_list(MonotonicTime now, LogLevel level, std::string message) {
+    watch_list_ = false;
+    reason_ = "fallback";
+    Action action = begin_list(now, "");
+    action.log.push_back({level, std::move(message), ""});
+    return action;
+}
+
+Action ReflectorFsm::on_watch_end(MonotonicTime now, const Result<void>& result) {
+    switch (state_) {
+        case State::streaming: return stream_failed(now, result);
+        case State::opening:
+        case State::watching: return result ? watch_ended(now) : watch_failed(now, result.error());
+        default: return {};
+    }
+}
+
+Action ReflectorFsm::stream_failed(MonotonicTime now, const Result<void>& result) {
+    if (result) {
+        return fall_back_to_list(now, LogLevel::warn,
+                                 "streaming list ended before its end bookmark, listing instead");
+    }
+    const Error& error = result.error();
+    if (error.code == Code::invalid) {
+        return fall_back_to_list(now, LogLevel::debug,
+                                 "server has no streaming lists, listing instead");
+    }
+    if (is_version_gone(error) && !asked_version_.empty()) {
+        consistent_only_ = true;
+        Action action = begin_snapshot(now, reason_);
+        action.log.push_back(
+            {LogLevel::info, "version is gone, asking for a consistent list", show(error)});
+        return action;
+    }
+    return back_off(now, Next::snapshot, reason_, error, "streaming list failed");
+}
+
+// A clean end: resumed at once, unless the server ends every watch at once.
+Action ReflectorFsm::watch_ended(MonotonicTime now) {
+    if (state_ == State::watching && (any_event_ || now - opened_ >= kShortWatch)) {
+        return begin_watch(now);
+    }
+    const Error error{Code::unavailable, "the server ended the watch at once", {}};
+    return back_off(now, Next::watch, reason_, error, "watch was very short");
+}
+
+Action ReflectorFsm::watch_failed(MonotonicTime now, const Error& error) {
+    switch (error.code) {
+        case Code::expired:
+            if (failures_ == 0 ||
+                (fine_since_ != kNever && now - fine_since_ >= options_.backoff_reset)) {
+                failures_ = 1;  // the next one in a row waits
+                fine_since_ = kNever;
+                Action action = begin_snapshot(now, "expired");
+                action.log.push_back({LogLevel::info, "watch expired, listing again", show(error)});
+                return action;
+            }
+            return back_off(now, Next::snapshot, "expired", error, "watch expired, listing again");
+        case Code::overloaded:
+        case Code::unavailable:
+        case Code::timeout:
+        case Code::forbidden:
+            if (++stuck_ < kWatchFailuresMax || error.code == Code::forbidden) {
+                return back_off(now, Next::watch, reason_, error, "watch failed");
+            }
+            stuck_ = 0;
+            return back_off(now, Next::snapshot, "error", error,
+                            "watch keeps failing, listing again");
+        case Code::not_found:
+            consistent_only_ = true;
+            return back_off(now, Next::snapshot, "error", error, "kind is not served");
+        default:
+            return back_off(now, Next::snapshot, "error", error, "watch failed, listing again");
+    }
+}
+
+Action ReflectorFsm::on_timer(MonotonicTime now) {
+    if (now < deadline_) {
+        return {};
+    }
+    Action action;
+    switch (state_) {
+        case State::waiting:
+            return next_ == Next::watch ? begin_watch(now) : begin_snapshot(now, reason_);
+        case State::streaming:
+            return fall_back_to_list(
+                now, LogLevel::warn,
+                "end bookmark of the streaming list did not come, listing instead");
+        case State::watching:
+            action = begin_watch(now);
+            action.log.push_back(
+                {LogLevel::info, "watch went silent or outlived its time, opening it again", ""});
+            return action;
+        case State::opening:
+            return back_off(now, Next::watch, reason_,
+                            Error{Code::timeout, "the watch did not open", {}}, "watch failed");
+        case State::idle:
+        case State::listing: deadline_ = kNever; return action;
+    }
+    return action;
+}
+
+}  // namespace capstan::cache

@@ -1,0 +1,151 @@
+// PATCH: the four kinds of it.
+#include "runtime/local/apiserver/server_state.hpp"
+
+#include "runtime/local/apiserver/patch_json.hpp"
+#include "runtime/local/apiserver/patch_merge.hpp"
+#include "runtime/local/apiserver/patch_strategic.hpp"
+
+#include <optional>
+
+namespace capstan::local {
+namespace {
+
+Answer<void> check_apply_request(const Call& call, const json::Value& config) {
+    if (!config.is_object()) {
+        return refuse(bad_request("error decoding YAML: an apply configuration is an object"));
+    }
+    if (call.info.parameter("fieldManager").empty()) {
+        return refuse(invalid("meta.k8s.io", "PatchOptions", "",
+                              {{"FieldValueRequired", "Required value: is required for apply patch", "fieldManager"}}));
+    }
+    if (!json::View(config)["apiVersion"].present() || !json::View(config)["kind"].present()) {
+        return refuse(bad_request("error decoding apply configuration: apiVersion and kind must be set"));
+    }
+    if (json::View(config)["metadata"]["managedFields"].present()) {
+        return refuse(bad_request("metadata.managedFields must be nil"));
+    }
+    return boost::outcome_v2::success();
+}
+
+// Apply is strict: a field outside the schema of a custom resource is refused.
+Answer<void> check_fields_known(const Call& call, const json::Value& config) {
+    const ResourceKind& kind = *call.kind;
+    if (kind.custom && kind.schema && call.validation != FieldValidation::ignore) {
+        json::Value copy = config;
+        if (const auto unknown = kind.schema->prune(copy); !unknown.empty()) {
+            StatusError error = internal_error("failed to create typed patch object (" + call.info.ns + "/" +
+                                               call.info.name + "; " + kind.gvk.api_version() +
+                                               ", Kind=" + kind.gvk.kind + "): ." + unknown.front() +
+                                               ": field not declared in schema");
+            return refuse(std::move(error));
+        }
+    }
+    return boost::outcome_v2::success();
+}
+
+// Top-level fields this endpoint does not write, so that nobody comes to own them through it.
+FieldSet reset_fields(const Call& call, const json::Value& config) {
+    FieldSet reset;
+    if (call.info.subresource == "status") {
+        for (const json::Member& member : *config.if_object()) {
+            if (member.key != "status") {
+                reset.insert({"f:" + member.key});
+            }
+        }
+    } else if (call.kind->has_status()) {
+        reset.insert({"f:status"});
+    }
+    return reset;
+}
+
+}  // namespace
+
+Answer<ApiResponse> ApiServer::State::patch(Call& call) {
+    const std::string_view type =
+        std::string_view(call.request.content_type).substr(0, call.request.content_type.find(';'));
+    const bool strategic = type == "application/strategic-merge-patch+json";
+    const bool apply_patch = type == "application/apply-patch+yaml" || type == "application/apply-patch+json";
+    if (!strategic && !apply_patch && type != "application/json-patch+json" &&
+        type != "application/merge-patch+json") {
+        return refuse(unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"));
+    }
+    if (strategic && call.kind->custom) {
+        return refuse(unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"));
+    }
+    CAPSTAN_TRY(const json::Value body, parse_body(call));
+    if (apply_patch) {
+        return apply(call, body);
+    }
+    if (!call.info.parameter("force").empty()) {
+        return refuse(invalid("meta.k8s.io", "PatchOptions", "",
+                              {{"FieldValueForbidden", "Forbidden: may not be specified for non-apply patch", "force"}}));
+    }
+    const StoredPtr live = store.find(call.kind->storage, call.key());
+    if (!live) {
+        return refuse(call.missing());
+    }
+    json::Value updated = value_at_version(*live, *call.kind);
+    if (type == "application/json-patch+json") {
+        CAPSTAN_TRY(updated, apply_json_patch(updated, body));
+    } else if (strategic) {
+        CAPSTAN_TRY(updated, apply_strategic_patch(updated, body, call.kind->merge_schema().root));
+    } else {
+        if (!body.is_object()) {
+            return refuse(bad_request("error decoding patch: a merge patch is an object"));
+        }
+        apply_merge_patch(updated, body);
+    }
+    CAPSTAN_TRY(check_identity(call, updated));
+    CAPSTAN_TRY(check_escalation(call, updated));
+    CAPSTAN_TRY(const StoredPtr stored,
+                transact(call, [&] { return store_update(call, live, std::move(updated), true); }));
+    return render(call, *stored, 200);
+}
+
+Answer<ApiResponse> ApiServer::State::apply(Call& call, const json::Value& body) {
+    json::Value config = body;
+    CAPSTAN_TRY(check_apply_request(call, config));
+    CAPSTAN_TRY(check_identity(call, config));
+    CAPSTAN_TRY(check_escalation(call, config));
+    const ResourceKind& kind = *call.kind;
+    CAPSTAN_TRY(check_fields_known(call, config));
+    const FieldSet reset = reset_fields(call, config);
+    const StoredPtr live = store.find(kind.storage, call.key());
+    if (!live && (!call.info.subresource.empty() || json::View(config)["metadata"]["uid"].present())) {
+        return refuse(call.info.subresource.empty()
+                          ? conflict(kind.gvk.group, kind.plural, call.info.name,
+                                     "uid mismatch: the provided object specified uid " +
+                                         std::string(json::View(config)["metadata"]["uid"].string_or("")) +
+                                         ", and no existing object was found")
+                          : call.missing());
+    }
+    if (live) {
+        // A condition in the configuration, not a field to own.
+        const std::string_view version = json::View(config)["metadata"]["resourceVersion"].string_or("");
+        if (!version.empty() && version != std::to_string(live->revision)) {
+            return refuse(version_conflict(kind.gvk.group, kind.plural, call.info.name));
+        }
+    }
+    std::optional<json::Value> base;
+    if (live) {
+        base = value_at_version(*live, kind);
+    }
+    CAPSTAN_TRY(json::Value merged,
+                apply_config(base ? &*base : nullptr, config, kind.merge_schema(),
+                             {call.manager, kind.gvk.api_version(), call.info.subresource, call.now},
+                             call.info.flag("force"), reset));
+    if (!live) {
+        CAPSTAN_TRY(const StoredPtr stored,
+                    transact(call, [&] { return create_object(call, std::move(merged), false); }));
+        return render(call, *stored, 201);
+    }
+    CAPSTAN_TRY(const StoredPtr stored,
+                transact(call, [&] { return store_update(call, live, std::move(merged), false); }));
+    return render(call, *stored, 200);
+}
+
+}  // namespace capstan::local
