@@ -29,7 +29,7 @@ ApiRequest request_of(std::string method, std::string target, std::string body =
     request.body = std::move(body);
     request.user_agent = "capstan-node/1";
     request.user.name = kNodeUser;
-    request.user.groups = {std::string(kMastersGroup), std::string(kAuthenticatedGroup)};
+    request.user.groups = {std::string(kGroupMasters), std::string(kGroupAuthenticated)};
     return request;
 }
 
@@ -61,7 +61,7 @@ Result<json::Value> answer(const ApiResponse& response) {
     return fail(error_of(response));
 }
 
-using Handler = std::function<void(const Change&)>;
+using Handler = std::function<void(const NodeChange&)>;
 
 // Shared by the handle and by what it posted: after the handle is gone nothing is delivered.
 class Subscription : public std::enable_shared_from_this<Subscription> {
@@ -80,12 +80,12 @@ public:
         std::set<ObjectKey> present;
         for (const auto& item : list["items"].array()) {
             present.insert(key_of(item));
-            deliver({known_.contains(key_of(item)) ? ChangeType::modified : ChangeType::added, item});
+            deliver({known_.contains(key_of(item)) ? NodeChangeType::modified : NodeChangeType::added, item});
         }
         const auto before = known_;
         for (const auto& [key, object] : before) {
             if (!present.contains(key)) {
-                deliver({ChangeType::deleted, object});
+                deliver({NodeChangeType::deleted, object});
             }
         }
         const std::string version(list["metadata"]["resourceVersion"].string_or("0"));
@@ -129,16 +129,16 @@ private:
             const json::View view(event.has_value() ? event.value() : none);
             const auto type = view["type"].string_or("");
             if (type == "ADDED" || type == "MODIFIED" || type == "DELETED") {
-                deliver({type == "ADDED"     ? ChangeType::added
-                         : type == "DELETED" ? ChangeType::deleted
-                                             : ChangeType::modified,
+                deliver({type == "ADDED"     ? NodeChangeType::added
+                         : type == "DELETED" ? NodeChangeType::deleted
+                                             : NodeChangeType::modified,
                          *view["object"].value()});
             }
         }
     }
-    void deliver(Change change) {
+    void deliver(NodeChange change) {
         const auto key = key_of(change.object);
-        if (change.type == ChangeType::deleted) {
+        if (change.type == NodeChangeType::deleted) {
             known_.erase(key);
         } else {
             known_.insert_or_assign(key, change.object);
@@ -200,7 +200,7 @@ public:
         }
         return fail(error_of(response));
     }
-    std::unique_ptr<NodeWatch> watch(const GroupVersionKind& kind, std::function<void(const Change&)> handler) override {
+    std::unique_ptr<NodeWatch> watch(const GroupVersionKind& kind, std::function<void(const NodeChange&)> handler) override {
         auto subscription = std::make_shared<Subscription>(loop_, server_, of(kind), std::move(handler));
         subscription->open();
         return std::make_unique<Handle>(std::move(subscription));

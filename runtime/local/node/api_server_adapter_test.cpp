@@ -44,7 +44,8 @@ protected:
     bool wait(const std::function<bool()>& done) {
         return loop.run_until(
             [&] {
-                if (server->next_tick() <= loop.now()) {
+                const auto due = server->next_tick();  // "now" when there is work: so read before the loop's now
+                if (due <= loop.now()) {
                     server->tick();
                 }
                 return done();
@@ -89,9 +90,9 @@ TEST_F(AdapterTest, ReportsWhatIsThereAndWhatChanges) {
     ASSERT_TRUE(created.has_value()) << created.error().message;
     EXPECT_EQ(api->create(kConfigMapKind, map).error().code, Code::exists);
     std::vector<std::string> seen;
-    const auto watch = api->watch(kConfigMapKind, [&](const Change& change) {
+    const auto watch = api->watch(kConfigMapKind, [&](const NodeChange& change) {
         if (key_of(change.object).name == "c") {
-            seen.push_back(change.type == ChangeType::added ? "added" : change.type == ChangeType::deleted ? "deleted" : "modified");
+            seen.push_back(change.type == NodeChangeType::added ? "added" : change.type == NodeChangeType::deleted ? "deleted" : "modified");
         }
     });
     EXPECT_TRUE(seen.empty());
@@ -135,7 +136,8 @@ TEST_F(AdapterTest, StatefulSetLivesScalesAndGoes) {
     loop.run_until([] { return false; }, 300ms);
     EXPECT_EQ(server->revision(), at_rest);
     ASSERT_TRUE(api->remove(kStatefulSetKind, {"default", "m"}, {}).has_value());
-    ASSERT_TRUE(wait([&] { return api->get(kPodKind, {"default", "m-0"}).has_error(); }));
+    const auto gone = [&] { return api->get(kPodKind, {"default", "m-0"}).has_error(); };
+    ASSERT_TRUE(wait(gone));
     EXPECT_TRUE(api->get(kClaimKind, {"default", "d-m-0"}).has_value());  // data stays
     EXPECT_TRUE(warnings.empty()) << warnings[0];
 }

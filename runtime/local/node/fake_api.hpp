@@ -53,7 +53,7 @@ public:
         }
         meta.set("uid", "uid-" + std::to_string(++counter_) + "-" + unique);
         meta.set("creationTimestamp", to_rfc3339(loop_.wall_now()));
-        store(kind, key, object, ChangeType::added);
+        store(kind, key, object, NodeChangeType::added);
         ++creates;
         return object;
     }
@@ -64,7 +64,7 @@ public:
             return fail(Code::conflict, "uid differs");
         }
         apply_merge_patch(object, patch);
-        store(kind, key, object, ChangeType::modified);
+        store(kind, key, object, NodeChangeType::modified);
         ++patches;
         return object;
     }
@@ -79,26 +79,26 @@ public:
         if (kind == kPodKind && options.grace_seconds != 0) {
             if (!is_deleting(object)) {
                 object["metadata"].set("deletionTimestamp", to_rfc3339(loop_.wall_now()));
-                store(kind, key, object, ChangeType::modified);
+                store(kind, key, object, NodeChangeType::modified);
             }
             return ok();
         }
         objects_[kind].erase(key);
-        notify(kind, {ChangeType::deleted, object});
+        notify(kind, {NodeChangeType::deleted, object});
         return ok();
     }
-    std::unique_ptr<NodeWatch> watch(const GroupVersionKind& kind, std::function<void(const Change&)> handler) override {
-        auto shared = std::make_shared<std::function<void(const Change&)>>(std::move(handler));
+    std::unique_ptr<NodeWatch> watch(const GroupVersionKind& kind, std::function<void(const NodeChange&)> handler) override {
+        auto shared = std::make_shared<std::function<void(const NodeChange&)>>(std::move(handler));
         watches_.emplace_back(kind, shared);
         for (const auto& [key, object] : objects_[kind]) {
-            post(shared, {ChangeType::added, object});
+            post(shared, {NodeChangeType::added, object});
         }
         class Handle final : public NodeWatch {
         public:
-            explicit Handle(std::shared_ptr<std::function<void(const Change&)>> h) : handler_(std::move(h)) {}
+            explicit Handle(std::shared_ptr<std::function<void(const NodeChange&)>> h) : handler_(std::move(h)) {}
 
         private:
-            std::shared_ptr<std::function<void(const Change&)>> handler_;
+            std::shared_ptr<std::function<void(const NodeChange&)>> handler_;
         };
         return std::make_unique<Handle>(std::move(shared));
     }
@@ -110,20 +110,20 @@ public:
     int patches{0};
 
 private:
-    using Handler = std::function<void(const Change&)>;
-    void store(const GroupVersionKind& kind, const ObjectKey& key, json::Value& object, ChangeType type) {
+    using Handler = std::function<void(const NodeChange&)>;
+    void store(const GroupVersionKind& kind, const ObjectKey& key, json::Value& object, NodeChangeType type) {
         object["metadata"].set("resourceVersion", std::to_string(++counter_));
         objects_[kind].insert_or_assign(key, object);
         notify(kind, {type, object});
     }
-    void notify(const GroupVersionKind& kind, const Change& change) {
+    void notify(const GroupVersionKind& kind, const NodeChange& change) {
         for (const auto& [watched, handler] : watches_) {
             if (auto shared = handler.lock(); shared && watched == kind) {
                 post(shared, change);
             }
         }
     }
-    void post(const std::shared_ptr<Handler>& handler, Change change) {
+    void post(const std::shared_ptr<Handler>& handler, NodeChange change) {
         loop_.post([weak = std::weak_ptr<Handler>(handler), change = std::move(change)] {
             if (const auto shared = weak.lock()) {
                 (*shared)(change);

@@ -6,7 +6,7 @@ namespace capstan::local {
 
 void Mirror::watch(const GroupVersionKind& kind) {
     objects_[kind];
-    watches_.push_back(api_.watch(kind, [this, kind](const Change& change) { take(kind, change); }));
+    watches_.push_back(api_.watch(kind, [this, kind](const NodeChange& change) { take(kind, change); }));
 }
 
 void Mirror::put(const GroupVersionKind& kind, json::Value object) {
@@ -31,11 +31,11 @@ std::vector<const json::Value*> Mirror::controlled_by(const GroupVersionKind& ki
     return out;
 }
 
-void Mirror::take(const GroupVersionKind& kind, const Change& change) {
+void Mirror::take(const GroupVersionKind& kind, const NodeChange& change) {
     auto& objects = objects_[kind];
     const auto key = key_of(change.object);
     const auto it = objects.find(key);
-    if (change.type == ChangeType::deleted) {
+    if (change.type == NodeChangeType::deleted) {
         // A later object of the same name may be here already, from our own create.
         if (it != objects.end() && uid_of(it->second) == uid_of(change.object)) {
             const auto old = std::move(it->second);

@@ -30,7 +30,7 @@ public:
     std::vector<const json::Value*> controlled_by(const GroupVersionKind& kind, const std::string& uid) const;
 
 private:
-    void take(const GroupVersionKind& kind, const Change& change);
+    void take(const GroupVersionKind& kind, const NodeChange& change);
 
     NodeApi& api_;
     const OnChange on_change_;

@@ -15,10 +15,10 @@
 
 namespace capstan::local {
 
-enum class ChangeType : std::uint8_t { added, modified, deleted };
+enum class NodeChangeType : std::uint8_t { added, modified, deleted };
 
-struct Change {
-    ChangeType type{ChangeType::added};
+struct NodeChange {
+    NodeChangeType type{NodeChangeType::added};
     json::Value object;  // deleted: the last state
 };
 
@@ -46,7 +46,7 @@ public:
     // Every object of the kind in all namespaces: first the present ones as `added`, then each change in order.
     // The handler never runs inside a call of this interface.
     [[nodiscard]] virtual std::unique_ptr<NodeWatch> watch(const GroupVersionKind& kind,
-                                                           std::function<void(const Change&)> handler) = 0;
+                                                           std::function<void(const NodeChange&)> handler) = 0;
 };
 
 }  // namespace capstan::local
