@@ -92,7 +92,9 @@ TEST_F(AdapterTest, ReportsWhatIsThereAndWhatChanges) {
     std::vector<std::string> seen;
     const auto watch = api->watch(kConfigMapKind, [&](const NodeChange& change) {
         if (key_of(change.object).name == "c") {
-            seen.push_back(change.type == NodeChangeType::added ? "added" : change.type == NodeChangeType::deleted ? "deleted" : "modified");
+            seen.push_back(change.type == NodeChangeType::added     ? "added"
+                           : change.type == NodeChangeType::deleted ? "deleted"
+                                                                    : "modified");
         }
     });
     EXPECT_TRUE(seen.empty());

@@ -64,7 +64,8 @@ TEST(SkippableInit, CoversLauncherCopyAndChown) {
     EXPECT_TRUE(is_skippable_init("alpine:3", {"chown", "-R", "65532:65532", "/x"}, {}, options));
     EXPECT_TRUE(is_skippable_init("busybox", {"sh", "-c", "cp /a/capstan-launcher /b"}, {}, options));
     EXPECT_TRUE(is_skippable_init("capstan:1", {"cp", "/capstan-launcher", "/b"}, {}, options));
-    EXPECT_FALSE(is_skippable_init("capstan:1", {"/usr/local/bin/capstan-launcher", "install", "/x/capstan-launcher"}, {}, options));
+    EXPECT_FALSE(is_skippable_init("capstan:1", {"/usr/local/bin/capstan-launcher", "install", "/x/capstan-launcher"},
+                                   {}, options));
     EXPECT_FALSE(is_skippable_init("busybox", {"sh", "-c", "true"}, {}, options));
 }
 

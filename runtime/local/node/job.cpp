@@ -144,14 +144,16 @@ void plan_running(JobPlan& plan, const json::Value& job, const std::vector<const
         return;
     }
     const auto limit = spec["backoffLimit"].int_or(6);
-    if (failed > limit || (counts.restarts > limit && spec["template"]["spec"]["restartPolicy"].string_or("") == "OnFailure")) {
+    if (failed > limit ||
+        (counts.restarts > limit && spec["template"]["spec"]["restartPolicy"].string_or("") == "OnFailure")) {
         remove_active(plan, pods);
         finish(plan, now, "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit");
         return;
     }
     if (spec["activeDeadlineSeconds"].present()) {
         const auto start = parse_rfc3339(json::View(plan.status)["startTime"].string_or("")).value_or(now);
-        const auto end = start + std::chrono::seconds(std::clamp<std::int64_t>(spec["activeDeadlineSeconds"].int_or(0), 0, 10'000'000));
+        const auto end = start + std::chrono::seconds(std::clamp<std::int64_t>(
+                                     spec["activeDeadlineSeconds"].int_or(0), 0, 10'000'000));
         if (end <= now) {
             remove_active(plan, pods);
             finish(plan, now, "Failed", "DeadlineExceeded", "Job was active longer than specified deadline");

@@ -73,15 +73,26 @@ class RealNode final : public Node {
 public:
     RealNode(net::Loop& loop, NodeApi& api, NodeOptions options, DirLock lock, std::string id,
              std::unique_ptr<ProcessWatcher> watcher)
-        : loop_(loop), api_(api), options_(std::move(options)), lock_(std::move(lock)), id_(std::move(id)),
-          watcher_(std::move(watcher)), addresses_(options_.dir + "/node/addresses.json", options_.address_prefix),
-          mirror_(api, [this](const GroupVersionKind& kind, const json::Value* old, const json::Value* now) {
-              changed(kind, old, now);
-          }),
-          controllers_(loop, api, mirror_, options_, [this] { schedule(); }), alive_(std::make_shared<bool>(true)),
-          context_{loop_, api_, *watcher_, options_, id_, options_.dir + "/node/ca.crt",
+        : loop_(loop),
+          api_(api),
+          options_(std::move(options)),
+          lock_(std::move(lock)),
+          id_(std::move(id)),
+          watcher_(std::move(watcher)),
+          addresses_(options_.dir + "/node/addresses.json", options_.address_prefix),
+          mirror_(api, [this](const GroupVersionKind& kind, const json::Value* old,
+                              const json::Value* now) { changed(kind, old, now); }),
+          controllers_(loop, api, mirror_, options_, [this] { schedule(); }),
+          alive_(std::make_shared<bool>(true)),
+          context_{loop_,
+                   api_,
+                   *watcher_,
+                   options_,
+                   id_,
+                   options_.dir + "/node/ca.crt",
                    [this](const ObjectKey& pod) { return addresses_.address_of(pod); },
-                   [this](const PodMapInput& input) { return build_pod_map(input, mirror_, addresses_); }, [this] { reap(); }} {}
+                   [this](const PodMapInput& input) { return build_pod_map(input, mirror_, addresses_); },
+                   [this] { reap(); }} {}
 
     void start() override;
     void stop_all(std::function<void()> done) override;
@@ -285,7 +296,8 @@ void RealNode::reap() {
         it = workers_.erase(it);
     }
     schedule();
-    const bool all = std::all_of(workers_.begin(), workers_.end(), [](const auto& entry) { return entry.second->stopped(); });
+    const bool all =
+        std::all_of(workers_.begin(), workers_.end(), [](const auto& entry) { return entry.second->stopped(); });
     if (stopping_ && all && stop_done_) {
         const auto done = std::exchange(stop_done_, nullptr);
         done();

@@ -146,7 +146,8 @@ std::optional<Error> PodWorker::prepare(Slot& slot, std::string& reason) {
     if (context_.options.issue_token) {
         token = [this] { return issue_token(); };
     }
-    auto volumes = prepare_volumes({context, dir_, context_.options.dir + "/volumes", context_.options.dir + "/host", token});
+    auto volumes =
+        prepare_volumes({context, dir_, context_.options.dir + "/volumes", context_.options.dir + "/host", token});
     if (!volumes.has_value()) {
         return std::move(volumes).error();
     }

@@ -45,7 +45,10 @@ std::string_view name_of(ProbeKind kind) {
 
 struct Prober::Probe {
     Probe(ProbeKind probe_kind, const json::Value& probe_spec, MonotonicTime started)
-        : kind(probe_kind), spec(probe_spec), times(probe_spec_from(json::View(probe_spec))), fsm(probe_kind, times, started) {}
+        : kind(probe_kind),
+          spec(probe_spec),
+          times(probe_spec_from(json::View(probe_spec))),
+          fsm(probe_kind, times, started) {}
 
     const ProbeKind kind;
     const json::Value& spec;
