@@ -121,6 +121,15 @@ TEST(ServerWrites, WhatChangesNothingKeepsTheVersion) {
     EXPECT_NE(server.patch(kMapA, R"({"data":{"k":"w"}})").version(), made.version());
 }
 
+TEST(ServerCreate, JobsGetTheirSelector) {
+    TestServer server;
+    const Reply made = server.post("/apis/batch/v1/namespaces/default/jobs", R"({"metadata":{"name":"j"},"spec":{
+        "template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}})");
+    ASSERT_EQ(made.status, 201) << made.raw.body;
+    EXPECT_EQ(made.text("/spec/selector/matchLabels/batch.kubernetes.io~1controller-uid"), made.text("/metadata/uid"));
+    EXPECT_EQ(made.text("/spec/template/metadata/labels/job-name"), "j");
+}
+
 TEST(ServerWrites, StrategicPatchMergesContainersByName) {
     TestServer server;
     server.post("/api/v1/namespaces/default/pods",

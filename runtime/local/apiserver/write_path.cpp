@@ -1,6 +1,7 @@
 // Create and update: from a checked object to a stored one.
 #include "runtime/local/apiserver/server_state.hpp"
 
+#include "runtime/local/apiserver/builtin_kinds.hpp"
 #include "runtime/local/apiserver/crd.hpp"
 
 #include <algorithm>
@@ -133,6 +134,9 @@ Answer<StoredPtr> ApiServer::State::create_object(Call& call, json::Value object
     const std::string name{json::View(metadata())["name"].string_or("")};
     metadata().set("uid", generator.uid());
     metadata().set("creationTimestamp", call.now);
+    if (kind.storage == "batch/jobs") {
+        generate_job_selector(object);  // from the uid
+    }
     metadata().erase("generation");
     if (counts_generation(kind, object)) {
         metadata().set("generation", 1);
@@ -175,6 +179,7 @@ Answer<StoredPtr> ApiServer::State::store_update(Call& call, const StoredPtr& li
     }
     to_storage_version(kind, updated);
     isolate(call, live->value, updated);
+    keep_allocated_fields(kind.gvk, live->value, updated);
     CAPSTAN_TRY(normalize(call, updated));
     set_generation(kind, live->value, updated);
     CAPSTAN_TRY(validate_object(call, &live->value, updated));
