@@ -167,6 +167,12 @@ INSTANTIATE_TEST_SUITE_P(
                    R"({"apiVersion":"batch/v1","kind":"Job","spec":{"selector":{},"template":{"spec":{"restartPolicy":"Always","containers":[{"name":"a","image":"i"}]}}}})",
                    "spec.template.spec.restartPolicy: Unsupported value: \"Always\": "
                    "supported values: \"OnFailure\", \"Never\""},
+        InvalidRow{"job_selector_is_made_later",
+                   R"({"apiVersion":"batch/v1","kind":"Job","spec":{"manualSelector":false,"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"i"}]}}}})",
+                   ""},
+        InvalidRow{"job_manual_selector",
+                   R"({"apiVersion":"batch/v1","kind":"Job","spec":{"manualSelector":true,"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"i"}]}}}})",
+                   "spec.selector: Required value"},
         InvalidRow{"port_range", R"({"apiVersion":"v1","kind":"Service","spec":{"ports":[{"port":0}]}})",
                    "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive"},
         InvalidRow{"ports_missing", R"({"apiVersion":"v1","kind":"Service","spec":{}})", "spec.ports: Required value"},

@@ -148,7 +148,12 @@ void validate_job(const json::Value& object, Errors& errors) {
                               "ttlSecondsAfterFinished"}) {
         require_not_negative(object, std::string("/spec/") + field, std::string("spec.") + field, errors);
     }
-    validate_workload(object, errors);
+    if (member_of(object, "/spec/selector").is_null() && member_of(object, "/spec/manualSelector") == json::Value(false)) {
+        // Made by generate_job_selector once the object has its uid.
+        validate_pod_spec(member_of(object, "/spec/template/spec"), "spec.template.spec", errors);
+    } else {
+        validate_workload(object, errors);
+    }
     check_restart_policy(object, {"OnFailure", "Never"}, errors);
 }
 

@@ -128,6 +128,8 @@ TEST(ServerCreate, JobsGetTheirSelector) {
     ASSERT_EQ(made.status, 201) << made.raw.body;
     EXPECT_EQ(made.text("/spec/selector/matchLabels/batch.kubernetes.io~1controller-uid"), made.text("/metadata/uid"));
     EXPECT_EQ(made.text("/spec/template/metadata/labels/job-name"), "j");
+    EXPECT_EQ(json::dump(*made.body.pointer("/metadata/managedFields")).find("f:selector"), std::string::npos)
+        << "nobody owns what the server made";
 }
 
 TEST(ServerWrites, StrategicPatchMergesContainersByName) {

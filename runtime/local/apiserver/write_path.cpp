@@ -134,9 +134,6 @@ Answer<StoredPtr> ApiServer::State::create_object(Call& call, json::Value object
     const std::string name{json::View(metadata())["name"].string_or("")};
     metadata().set("uid", generator.uid());
     metadata().set("creationTimestamp", call.now);
-    if (kind.storage == "batch/jobs") {
-        generate_job_selector(object);  // from the uid
-    }
     metadata().erase("generation");
     if (counts_generation(kind, object)) {
         metadata().set("generation", 1);
@@ -157,6 +154,9 @@ Answer<StoredPtr> ApiServer::State::create_object(Call& call, json::Value object
     if (track) {
         track_update(nullptr, object, kind.merge_schema(),
                      {call.manager, kind.gvk.api_version(), call.info.subresource, call.now});
+    }
+    if (kind.storage == "batch/jobs") {
+        generate_job_selector(object);  // after tracking: nobody owns these fields, so an apply does not remove them
     }
     StoredPtr stored = store.put(kind.storage, key, std::move(object));
     CAPSTAN_TRY(check_size(*stored));
