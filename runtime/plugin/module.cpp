@@ -77,9 +77,21 @@ void collect_refusal(const capstan_host* host, capstan_rc, capstan_str message) 
     entry->reason = std::string(view_of(message).substr(0, 512));
 }
 
+// Everything that was ever mapped, of all loaders; never destroyed, see module.hpp. It is the one global of this folder,
+// because the mappings are global to the process too. Loaders live on one thread.
+struct Kept {
+    std::vector<std::unique_ptr<boost::dll::shared_library>> libraries;
+    std::vector<std::unique_ptr<Module>> modules;
+};
+Kept& kept() {
+    static Kept* const registry = new Kept();  // tidy: allow new: never destroyed
+    return *registry;
+}
+
 Result<Entry*> map_library(const std::string& path) {
-    // Leaked on purpose, see module.hpp. `append_decorations` and search paths are off; the path is absolute.
-    auto* library = new boost::dll::shared_library();
+    // `append_decorations` and search paths are off; the path is absolute.
+    boost::dll::shared_library* library =
+        kept().libraries.emplace_back(std::make_unique<boost::dll::shared_library>()).get();
     try {
         const auto mode = static_cast<boost::dll::load_mode::type>(RTLD_NODELETE);
         library->load(boost::dll::fs::path(path),
@@ -184,7 +196,8 @@ Result<Module*> Loader::load(Candidate candidate, const capstan_host* host) {
     if (const std::string problem = answer_problem(*table, candidate.manifest_); !problem.empty()) {
         return fail(named(source, problem));
     }
-    auto* module = new Module();  // tidy: allow new: leaked on purpose, see module.hpp
+    kept().modules.emplace_back(new Module());  // tidy: allow new: the constructor is private
+    Module* module = kept().modules.back().get();
     module->table_ = table;
     module->service_ = extension<capstan_plugin_service>(*table, "capstan.service/1");
     module->http_server_ = extension<capstan_plugin_http_server>(*table, "capstan.http-server/1");

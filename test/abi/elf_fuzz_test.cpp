@@ -2,6 +2,7 @@
 // reader still accepts must stay within its limits.
 #include "test/abi/abi_fixture.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -17,7 +18,7 @@ public:
             ADD_FAILURE() << "read of " << out.size() << " bytes at " << offset << " of " << bytes_.size();
             return fail(Code::invalid, "past the end");
         }
-        std::memcpy(out.data(), bytes_.data() + offset, out.size());
+        std::copy_n(bytes_.data() + offset, out.size(), reinterpret_cast<char*>(out.data()));
         return ok();
     }
 
