@@ -203,11 +203,16 @@ json::Value version_document() {
 }
 
 // /openapi/…: built once per state of the registry.
-Answer<ApiResponse> openapi(ApiServer::State& state, const std::vector<std::string>& segments) {
+Answer<ApiResponse> openapi(ApiServer::State& state, const std::vector<std::string>& segments, std::string_view accept) {
     auto& cache = state.openapi_cache;
     if (cache.generation != state.registry.generation()) {
         cache.documents.clear();
         cache.generation = state.registry.generation();
+    }
+    if (segments[1] == "v2" && segments.size() == 2 && accept.find(kOpenApiV2Accept) != std::string_view::npos) {
+        ApiResponse response = json_response(200, openapi_v2_protobuf(state.registry.openapi_kinds()));
+        response.content_type = kOpenApiV2Type;
+        return response;
     }
     std::string key;
     for (const std::string& segment : segments) {
@@ -254,7 +259,7 @@ Answer<ApiResponse> ApiServer::State::non_resource(const ApiRequest& request, co
         return document(version_document());
     }
     if (first == "openapi" && segments.size() >= 2) {
-        return openapi(*this, segments);
+        return openapi(*this, segments, request.accept);
     }
     const bool many = accepts_aggregated_discovery(request.accept);
     if (first == "api" && segments.size() == 1) {

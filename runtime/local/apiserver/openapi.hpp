@@ -34,7 +34,14 @@ json::Value openapi_v3_index(const std::vector<OpenApiKind>& kinds);
 // GET /openapi/v3/<openapi_path>. Null when no kind belongs to it.
 json::Value openapi_v3_document(const std::vector<OpenApiKind>& kinds, std::string_view group, std::string_view version);
 
-// GET /openapi/v2 as JSON (no protobuf): names and kinds only.
+// GET /openapi/v2 as JSON: names and kinds only.
 json::Value openapi_v2_document(const std::vector<OpenApiKind>& kinds);
+
+// GET /openapi/v2 with this Accept: the PATCH operations and their query parameters, which is where kubectl 1.27 and
+// 1.28 look whether the server validates fields. They take no JSON here; kubectl 1.29 and newer read v3.
+inline constexpr std::string_view kOpenApiV2Accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+inline constexpr std::string_view kOpenApiV2Type =  // of the answer: "@" is not allowed in a media type
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+std::string openapi_v2_protobuf(const std::vector<OpenApiKind>& kinds);
 
 }  // namespace capstan::local

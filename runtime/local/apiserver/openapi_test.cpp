@@ -95,6 +95,15 @@ TEST(OpenApi, ReviewsCanOnlyBeCreated) {
     EXPECT_EQ(item.find("get"), nullptr);
 }
 
+// Wire format as written by hand for one kind; kubectl 1.27 reads it.
+TEST(OpenApi, ProtobufNamesTheKindAndTheParameter) {
+    const std::string bytes = openapi_v2_protobuf(kinds());
+    EXPECT_TRUE(bytes.starts_with(std::string("\x0a\x03" "2.0" "\x12\x15\x0a\x0aKubernetes\x12\x07v1.34.0", 28)));
+    EXPECT_NE(bytes.find("\x12\x05query\x22\x0f" "fieldValidation\x32\x06string"), std::string::npos);
+    EXPECT_NE(bytes.find("group: \"druid.gardener.cloud\"\nkind: \"Etcd\"\nversion: \"v1alpha1\"\n"), std::string::npos);
+    EXPECT_EQ(bytes.find("SelfSubjectAccessReview"), std::string::npos) << "it has no PATCH";
+}
+
 TEST(OpenApi, UnknownGroupVersionIsNull) {
     EXPECT_TRUE(openapi_v3_document(kinds(), "apps", "v1").is_null());
 }
