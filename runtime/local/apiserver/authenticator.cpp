@@ -84,11 +84,15 @@ Answer<User> Authenticator::authenticate(std::string_view authorization, const s
         if (!starts_with_ignoring_case(authorization, kBearer)) {
             return refuse(unauthorized());
         }
-        const auto found = tokens_.find(std::string(authorization.substr(kBearer.size())));
-        if (found == tokens_.end()) {
+        const std::string_view token = authorization.substr(kBearer.size());
+        if (const auto found = tokens_.find(std::string(token)); found != tokens_.end()) {
+            return found->second;
+        }
+        std::optional<User> verified = verifier_ ? verifier_(token) : std::nullopt;
+        if (!verified) {
             return refuse(unauthorized());
         }
-        return found->second;
+        return *std::move(verified);
     }
     return User{certificate_name, certificate_groups};
 }

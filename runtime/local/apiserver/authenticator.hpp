@@ -9,9 +9,12 @@
 #include "capstan/error.hpp"
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace capstan::local {
@@ -26,6 +29,10 @@ public:
     Result<void> set_token(std::string token, User user);
     void remove_token(std::string_view token);
 
+    // Asked for a token that is not in the table: for tokens that carry their own proof. nullopt: not one of those.
+    using Verifier = std::function<std::optional<User>(std::string_view token)>;
+    void set_verifier(Verifier verifier) { verifier_ = std::move(verifier); }
+
     // Adds the tokens of a file in kube-apiserver's --token-auth-file form: `token,user,uid,"group1,group2"` per line,
     // '#' starts a comment. Errors: not_found, unavailable, invalid with the line.
     Result<std::size_t> load_tokens(const std::string& path);
@@ -37,6 +44,7 @@ public:
 
 private:
     std::unordered_map<std::string, User> tokens_;
+    Verifier verifier_;
 };
 
 }  // namespace capstan::local

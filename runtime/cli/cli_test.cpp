@@ -1,0 +1,91 @@
+#include "runtime/cli/pod_tokens.hpp"
+#include "runtime/cli/rbac.hpp"
+#include "runtime/cli/readiness.hpp"
+#include "runtime/cli/text_table.hpp"
+
+#include <gtest/gtest.h>
+
+namespace capstan::cli {
+namespace {
+
+TEST(TextTable, AlignsColumnsWithoutTrailingBlanks) {
+    EXPECT_EQ(text_table({{"NAME", "AGE"}, {"a-long-name", "1s"}, {"b", ""}}), "NAME         AGE\na-long-name  1s\nb\n");
+    EXPECT_EQ(text_table({}), "");
+}
+
+TEST(PodTokens, VerifiesItsOwnAndNothingElse) {
+    const PodTokens tokens("key"), others("another key");
+    const std::string token = tokens.issue({"ns", "account", "pod-0", "uid-1"});
+    const auto identity = tokens.verify(token);
+    ASSERT_TRUE(identity);
+    EXPECT_EQ(identity->ns + "/" + identity->service_account + "/" + identity->pod + "/" + identity->uid,
+              "ns/account/pod-0/uid-1");
+    EXPECT_FALSE(others.verify(token));
+    for (std::size_t i = 0; i < token.size(); ++i) {
+        std::string changed = token;
+        changed[i] = changed[i] == '1' ? '2' : '1';
+        EXPECT_FALSE(tokens.verify(changed)) << i;
+        EXPECT_FALSE(tokens.verify(std::string_view(token).substr(0, i))) << i;
+    }
+}
+
+json::Value etcd(json::Value status, int generation = 2) {
+    return {
+        {"kind", "Etcd"},
+        {"metadata", {{"name", "main"}, {"namespace", "shop"}, {"generation", generation}}},
+        {"spec", {{"replicas", 3}}},
+        {"status", std::move(status)},
+    };
+}
+
+json::Value condition(const char* type, const char* status) {
+    return {{"type", type}, {"status", status}, {"message", "why"}};
+}
+
+struct ReadinessRow {
+    const char* name;
+    json::Value object;
+    bool ready;
+    bool refused;
+    const char* first;  // of what is awaited
+};
+class ReadinessTable : public testing::TestWithParam<ReadinessRow> {};
+TEST_P(ReadinessTable, FollowsTheConventions) {
+    const Readiness readiness = readiness_of(GetParam().object, true);
+    EXPECT_EQ(readiness.ready, GetParam().ready);
+    EXPECT_EQ(readiness.refused, GetParam().refused);
+    EXPECT_EQ(readiness.awaits.empty() ? "" : readiness.awaits.front(), GetParam().first);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Cli, ReadinessTable,
+    testing::Values(
+        ReadinessRow{"untouched", etcd(json::object()), false, false, "Etcd shop/main: to be taken up by its controller"},
+        ReadinessRow{"ready", etcd({{"observedGeneration", 2}, {"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "True")})}}), true, false, ""},
+        ReadinessRow{"behind", etcd({{"observedGeneration", 1}, {"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "True")})}}), false, false,
+                     "Etcd shop/main: its newest change to be taken up"},
+        ReadinessRow{"unknown_is_not_ready", etcd({{"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "Unknown")})}}), false, false,
+                     "Etcd shop/main: Ready: why"},
+        ReadinessRow{"few", etcd({{"readyReplicas", 1}, {"conditions", json::list({condition("Ready", "True")})}}), false, false,
+                     "Etcd shop/main: 1 of 3 replicas ready"},
+        ReadinessRow{"no_condition", etcd({{"readyReplicas", 3}}), false, false, "Etcd shop/main: a first report of its health"},
+        ReadinessRow{"refused", etcd({{"conditions", json::list({condition("SpecSupported", "False")})}}), false, true,
+                     "Etcd shop/main: SpecSupported: why"}),
+    [](const auto& row) { return row.param.name; });
+
+TEST(Readiness, AnObjectWithoutStatusNeedsNone) {
+    EXPECT_TRUE(readiness_of({{"kind", "ConfigMap"}, {"metadata", {{"name", "a"}}}}, false).ready);
+}
+
+TEST(Rbac, UnitesPermissionsAndGrantsOnce) {
+    plugin::Manifest first, second;
+    first.permissions.push_back({{"apps"}, {"statefulsets"}, {"get", "list"}, {}});
+    second.permissions.push_back({{"apps"}, {"statefulsets"}, {"get", "list"}, {}});
+    second.grants.push_back({{"x"}, {"y"}, {"patch"}, {"only"}});
+    const json::Value role = cluster_role("r", {first, second});
+    const json::Array& rules = *role.find("rules")->if_array();
+    ASSERT_EQ(rules.size(), 4U);  // one, one granted, Events and Leases of the host
+    EXPECT_EQ(json::dump(rules[1]), R"({"apiGroups":["x"],"resources":["y"],"verbs":["patch"],"resourceNames":["only"]})");
+}
+
+}  // namespace
+}  // namespace capstan::cli

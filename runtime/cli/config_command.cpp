@@ -1,0 +1,98 @@
+#include "runtime/cli/config_command.hpp"
+
+#include "runtime/cli/paths.hpp"
+#include "runtime/cli/plugins.hpp"
+#include "runtime/cli/rbac.hpp"
+#include "runtime/config/operator_config.hpp"
+#include "runtime/config/yaml.hpp"
+#include "runtime/plugin/inspect.hpp"
+
+#include <cstdio>
+
+namespace capstan::cli {
+namespace {
+
+int complain(const Error& error, int code) {
+    std::fprintf(stderr, "capstan: %s\n", error.message.c_str());
+    return code;
+}
+
+}  // namespace
+
+int run_inspect(const std::vector<std::string>& files, bool as_json) {
+    bool all_good = true;
+    json::Value reports = json::list();
+    for (const std::string& file : files) {
+        const plugin::Report report = plugin::inspect(file);
+        all_good = all_good && report.loadable();
+        if (as_json) {
+            reports.push_back(plugin::to_json(report));
+        } else {
+            std::fputs(plugin::to_text(report).c_str(), stdout);
+        }
+    }
+    if (as_json) {
+        const json::Value& shown = files.size() == 1 ? reports.if_array()->front() : reports;
+        std::printf("%s\n", json::dump_pretty(shown).c_str());
+    }
+    return all_good ? 0 : 3;
+}
+
+int run_rbac(const std::vector<std::string>& files, const std::string& name) {
+    std::vector<plugin::Manifest> manifests;
+    for (const std::string& file : files) {
+        plugin::Report report = plugin::inspect(file);
+        if (!report.loadable()) {
+            return complain({Code::invalid, report.problems.empty() ? file + " is no plugin" : report.problems.front(), {}}, 3);
+        }
+        manifests.push_back(std::move(*report.manifest));
+    }
+    std::fputs(config::to_yaml(cluster_role(name, manifests)).c_str(), stdout);
+    return 0;
+}
+
+int run_config_check(const std::string& file, const std::vector<std::string>& plugin_dirs) {
+    const auto config = config::load_operator_config(file);
+    if (!config) {
+        return complain(config.error(), 2);
+    }
+    std::vector<std::string> directories = plugin_dirs;
+    directories.insert(directories.end(), config.value().plugin_dirs.begin(), config.value().plugin_dirs.end());
+    if (const auto paths = Paths::find()) {
+        directories.push_back(paths.value().plugin_dir);
+    }
+    const auto chosen = choose_plugins(config.value(), directories);
+    if (!chosen) {
+        return complain(chosen.error(), 3);
+    }
+    std::vector<std::string> warnings;
+    for (const ChosenPlugin& choice : chosen.value()) {
+        const plugin::Report report = plugin::inspect(choice.path);
+        if (!report.loadable()) {
+            return complain({Code::invalid, report.problems.empty() ? choice.path + " is no plugin" : report.problems.front(), {}}, 3);
+        }
+        if (const auto gates = gates_for(*report.manifest, choice.config, warnings); !gates) {
+            return complain(gates.error(), 2);
+        }
+    }
+    for (const std::string& warning : warnings) {
+        std::fprintf(stderr, "capstan: warning: %s\n", warning.c_str());
+    }
+    std::printf("%s: good, %zu plugins\n", file.c_str(), chosen.value().size());
+    return 0;
+}
+
+int run_config_print(const std::string& file) {
+    config::OperatorConfig config;
+    if (!file.empty()) {
+        auto loaded = config::load_operator_config(file);
+        if (!loaded) {
+            return complain(loaded.error(), 2);
+        }
+        config = std::move(loaded).value();
+    }
+    std::fputs(config::print(config).c_str(), stdout);
+    return 0;
+}
+
+}  // namespace capstan::cli

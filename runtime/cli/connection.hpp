@@ -1,0 +1,15 @@
+// Which API server `capstan run` talks to, and as whom. Thread: [startup].
+#pragma once
+
+#include "capstan/error.hpp"
+#include "runtime/kube/kubeconfig.hpp"
+
+#include <string>
+
+namespace capstan::cli {
+
+// `kubeconfig` when given; else the pod map of local mode (CAPSTAN_POD_MAP); else the pod's service account; else
+// $KUBECONFIG. Errors: invalid or not_found, with what was tried and the remedy.
+Result<kube::ConnectionConfig> find_connection(const std::string& kubeconfig);
+
+}  // namespace capstan::cli

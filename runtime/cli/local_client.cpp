@@ -1,0 +1,109 @@
+#include "runtime/cli/local_client.hpp"
+
+#include "runtime/kube/status.hpp"
+#include "runtime/local/apiserver/api_server.hpp"
+#include "runtime/net/url.hpp"
+
+namespace capstan::cli {
+namespace {
+
+constexpr const char* kJson = "application/json";
+constexpr const char* kTable = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+// One cell of a Table row as text.
+std::string cell_text(const json::Value& cell) {
+    if (const std::string* text = cell.if_string()) {
+        return *text;
+    }
+    return cell.is_null() ? "<none>" : json::dump(cell);
+}
+
+}  // namespace
+
+Result<json::Value> LocalClient::send(const char* method, const std::string& target, const char* accept, std::string body) {
+    local::ApiRequest request;
+    request.method = method;
+    request.target = target;
+    request.content_type = body.empty() ? "" : "application/apply-patch+yaml";
+    request.accept = accept;
+    request.body = std::move(body);
+    request.user_agent = "capstan-up";
+    request.user = {"capstan-admin", {std::string(local::kMastersGroup), std::string(local::kAuthenticatedGroup)}};
+    const local::ApiResponse response = server_.handle(request);
+    auto parsed = json::parse(response.body);
+    if (response.status >= 200 && response.status < 300) {
+        return parsed;
+    }
+    const std::string message(parsed ? json::View(parsed.value())["message"].string_or("no message") : "no message");
+    Error error = kube::error_of_response(response.status, {}, response.body, false);
+    error.message = message;  // unquoted: it is our own server
+    return fail(std::move(error));
+}
+
+Result<std::string> LocalClient::path(const GroupVersionKind& gvk, const std::string& ns, const std::string& name) {
+    const std::string base = (gvk.group.empty() ? "/api/" : "/apis/") + gvk.api_version();
+    CAPSTAN_TRY(const json::Value resources, send("GET", base, kJson, {}));
+    const json::View list = json::View(resources)["resources"];
+    for (std::size_t i = 0; i < list.array().size(); ++i) {
+        const std::string_view plural = list[i]["name"].string_or("");
+        if (list[i]["kind"].string_or("") != gvk.kind || plural.find('/') != std::string_view::npos) {
+            continue;
+        }
+        const bool namespaced = list[i]["namespaced"].bool_or(true);
+        return base + (namespaced && !ns.empty() ? "/namespaces/" + net::encode_segment(ns) : "") + "/" +
+               std::string(plural) + (name.empty() ? "" : "/" + net::encode_segment(name));
+    }
+    return fail(Code::not_found, "kind " + gvk.kind + " is not served in " + gvk.api_version());
+}
+
+Result<json::Value> LocalClient::get(const GroupVersionKind& gvk, const ObjectKey& key) {
+    CAPSTAN_TRY(const std::string target, path(gvk, key.ns, key.name));
+    return send("GET", target, kJson, {});
+}
+
+Result<std::vector<json::Value>> LocalClient::list(const GroupVersionKind& gvk, const std::string& ns) {
+    CAPSTAN_TRY(const std::string target, path(gvk, ns, {}));
+    CAPSTAN_TRY(json::Value answer, send("GET", target, kJson, {}));
+    json::Value* items = answer.find("items");
+    return items == nullptr || items->if_array() == nullptr ? std::vector<json::Value>() : std::move(*items->if_array());
+}
+
+Result<std::vector<std::vector<std::string>>> LocalClient::table(const GroupVersionKind& gvk, const std::string& ns, bool wide) {
+    CAPSTAN_TRY(const std::string target, path(gvk, ns, {}));
+    CAPSTAN_TRY(const json::Value answer, send("GET", target, kTable, {}));
+    const json::View view(answer);
+    std::vector<std::size_t> shown;
+    std::vector<std::vector<std::string>> rows(1);
+    for (std::size_t i = 0; i < view["columnDefinitions"].array().size(); ++i) {
+        const json::View column = view["columnDefinitions"][i];
+        if (wide || column["priority"].int_or(0) == 0) {
+            shown.push_back(i);
+            std::string name(column["name"].string_or(""));
+            for (char& c : name) {
+                c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+            }
+            rows[0].push_back(std::move(name));
+        }
+    }
+    for (const json::Value& row : view["rows"].array()) {
+        const json::Array& cells = json::View(row)["cells"].array();
+        std::vector<std::string> texts;
+        for (const std::size_t i : shown) {
+            texts.push_back(i < cells.size() ? cell_text(cells[i]) : "");
+        }
+        rows.push_back(std::move(texts));
+    }
+    return rows;
+}
+
+Result<json::Value> LocalClient::apply(json::Value object) {
+    const json::View view(object);
+    CAPSTAN_TRY(const std::string_view api_version, view["apiVersion"].as_string());
+    CAPSTAN_TRY(const std::string_view kind, view["kind"].as_string());
+    CAPSTAN_TRY(const std::string_view name, view["metadata"]["name"].as_string());
+    const std::string ns(view["metadata"]["namespace"].string_or("default"));
+    CAPSTAN_TRY(const std::string target, path(GroupVersionKind::from_api_version(api_version, kind), ns, std::string(name)));
+    return send("PATCH", target + "?fieldManager=capstan-up&force=true", kJson, json::dump(object));
+}
+
+}  // namespace capstan::cli

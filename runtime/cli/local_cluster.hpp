@@ -1,0 +1,76 @@
+// The parts of `capstan up` in one process: embedded API server on TLS, node, operator child. One owner, one loop.
+//
+// Everything is started in create() in this order and ended in reverse; a failure leaves nothing running that was not
+// running before. Thread: [io], the main thread.
+#pragma once
+
+#include "capstan/error.hpp"
+#include "runtime/cli/child.hpp"
+#include "runtime/cli/local_client.hpp"
+#include "runtime/cli/local_identity.hpp"
+#include "runtime/cli/paths.hpp"
+#include "runtime/cli/pod_tokens.hpp"
+#include "runtime/local/apiserver/api_server.hpp"
+#include "runtime/local/apiserver/authenticator.hpp"
+#include "runtime/local/apiserver/http_binding.hpp"
+#include "runtime/local/node/api_server_adapter.hpp"
+#include "runtime/local/node/node.hpp"
+#include "runtime/net/http_server.hpp"
+#include "runtime/net/io_loop.hpp"
+#include "runtime/obs/log.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace capstan::cli {
+
+struct LocalClusterOptions {
+    std::string dir;  // absolute
+    std::uint16_t port{0};
+    std::string config;  // operator configuration file, or empty
+    bool with_operator{true};
+    std::function<void(const std::string&)> notice;  // a line for people
+};
+
+class LocalCluster {
+public:
+    static Result<std::unique_ptr<LocalCluster>> create(net::IoLoop& loop, const Paths& paths, LocalClusterOptions options);
+    ~LocalCluster();
+
+    LocalClient& client() noexcept { return *client_; }
+    local::Node& node() noexcept { return *node_; }
+    const std::string& url() const noexcept { return url_; }
+    std::string kubeconfig_path() const { return options_.dir + "/kubeconfig"; }
+    // Operator first, then every container. `done` runs once.
+    void stop(std::function<void()> done);
+
+private:
+    LocalCluster(net::IoLoop& loop, const Paths& paths, LocalClusterOptions options);
+    Result<void> open_directory();
+    Result<void> start_server();
+    Result<void> install_crds();
+    Result<void> start_node();
+    Result<void> start_operator();
+    Result<std::string> write_operator_config();
+
+    net::IoLoop& loop_;
+    const Paths paths_;
+    const LocalClusterOptions options_;
+    LocalIdentity identity_;
+    std::string url_, etcd_dir_;
+    int log_fd_{-1};
+    obs::Log log_;
+    std::unique_ptr<PodTokens> tokens_;
+    std::unique_ptr<local::ApiServer> server_;
+    std::unique_ptr<LocalClient> client_;
+    local::Authenticator authenticator_;
+    std::unique_ptr<local::HttpBinding> binding_;
+    std::unique_ptr<net::HttpServer> http_;
+    std::unique_ptr<local::NodeApi> node_api_;
+    std::unique_ptr<local::Node> node_;
+    std::unique_ptr<Child> operator_;
+};
+
+}  // namespace capstan::cli

@@ -1,0 +1,96 @@
+#include "runtime/cli/plugins.hpp"
+
+#include "runtime/cli/paths.hpp"
+
+#include <filesystem>
+#include <optional>
+
+namespace capstan::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// DIR/ID/sha256-*/plugin.so: the layout of installed versions side by side.
+std::optional<std::string> newest_version(const fs::path& directory) {
+    std::optional<std::string> best;
+    fs::file_time_type best_time{};
+    std::error_code error;
+    for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+        const fs::path file = at->path() / "plugin.so";
+        std::error_code absent;
+        const auto time = fs::last_write_time(file, absent);
+        if (!absent && (!best || time > best_time)) {
+            best = file.string();
+            best_time = time;
+        }
+    }
+    return best;
+}
+
+std::optional<std::string> find_plugin(const std::string& name, const std::vector<std::string>& directories) {
+    const std::string label = name.substr(0, name.find('.'));
+    for (const std::string& directory : directories) {
+        for (const std::string& stem : {name, label}) {
+            const fs::path file = fs::path(directory) / (stem + ".so");
+            std::error_code error;
+            if (fs::exists(file, error)) {
+                return absolute_path(file.string());
+            }
+            if (const auto version = newest_version(fs::path(directory) / stem)) {
+                return version;
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::vector<ChosenPlugin>> choose_plugins(const config::OperatorConfig& config,
+                                                 const std::vector<std::string>& directories) {
+    std::vector<ChosenPlugin> chosen;
+    std::string problems, searched;
+    for (const std::string& directory : directories) {
+        searched += (searched.empty() ? "" : ", ") + directory;
+    }
+    for (const auto& [name, plugin] : config.plugins) {
+        if (!plugin.enabled) {
+            continue;
+        }
+        const auto path = plugin.path.empty() ? find_plugin(name, directories) : std::optional(absolute_path(plugin.path));
+        if (!path) {
+            problems += (problems.empty() ? "" : "\n") + ("plugin \"" + name + "\": no " + name.substr(0, name.find('.')) +
+                                                         ".so in " + searched + "; remedy: plugins." + name +
+                                                         ".path, or --plugin-dir");
+            continue;
+        }
+        chosen.push_back({name, *path, plugin});
+    }
+    if (!problems.empty()) {
+        return fail(Code::not_found, problems);
+    }
+    return chosen;
+}
+
+Result<plugin::GateSet> gates_for(const plugin::Manifest& manifest, const config::PluginConfig& config,
+                                  std::vector<std::string>& warnings) {
+    std::vector<plugin::GateOverride> overrides;
+    for (const auto& [name, enabled] : config.feature_gates) {
+        overrides.push_back({name, enabled});
+    }
+    CAPSTAN_TRY(const plugin::Version version, plugin::Version::parse(manifest.version));
+    plugin::GateResult result = manifest.gates.effective(version, overrides);
+    for (const std::string& warning : result.warnings) {
+        warnings.push_back("plugin " + manifest.id + ": " + warning);
+    }
+    if (!result.errors.empty()) {
+        std::string text;
+        for (const std::string& error : result.errors) {
+            text += (text.empty() ? "" : "\n") + ("plugin " + manifest.id + ": featureGates: " + error);
+        }
+        return fail(Code::invalid, text);
+    }
+    return std::move(result.set);
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,58 @@
+#include "runtime/cli/rbac.hpp"
+
+#include <algorithm>
+
+namespace capstan::cli {
+namespace {
+
+json::Value strings(const std::vector<std::string>& texts) {
+    json::Value out = json::list();
+    for (const std::string& text : texts) {
+        out.push_back(text);
+    }
+    return out;
+}
+
+}  // namespace
+
+json::Value cluster_role(const std::string& name, const std::vector<plugin::Manifest>& manifests) {
+    json::Value rules = json::list();
+    const auto add = [&](const plugin::PermissionRule& rule) {
+        json::Value made = {
+            {"apiGroups", strings(rule.groups)},
+            {"resources", strings(rule.resources)},
+            {"verbs", strings(rule.verbs)},
+        };
+        if (!rule.resource_names.empty()) {
+            made.set("resourceNames", strings(rule.resource_names));
+        }
+        const json::Array& present = *rules.if_array();
+        if (std::find(present.begin(), present.end(), made) == present.end()) {
+            rules.push_back(std::move(made));
+        }
+    };
+    for (const plugin::Manifest& manifest : manifests) {
+        std::for_each(manifest.permissions.begin(), manifest.permissions.end(), add);
+        std::for_each(manifest.grants.begin(), manifest.grants.end(), add);
+    }
+    add({{"", "events.k8s.io"}, {"events"}, {"create", "patch"}, {}});
+    add({{"coordination.k8s.io"}, {"leases"}, {"get", "create", "update"}, {}});
+    return {
+        {"apiVersion", "rbac.authorization.k8s.io/v1"},
+        {"kind", "ClusterRole"},
+        {"metadata", {{"name", name}}},
+        {"rules", std::move(rules)},
+    };
+}
+
+json::Value cluster_role_binding(const std::string& name, const std::string& user) {
+    return {
+        {"apiVersion", "rbac.authorization.k8s.io/v1"},
+        {"kind", "ClusterRoleBinding"},
+        {"metadata", {{"name", name}}},
+        {"roleRef", {{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "ClusterRole"}, {"name", name}}},
+        {"subjects", json::list({{{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "User"}, {"name", user}}})},
+    };
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,17 @@
+// The rights an operator process needs for the plugins it loads, as RBAC objects. Pure.
+#pragma once
+
+#include "capstan/json.hpp"
+#include "runtime/plugin/manifest.hpp"
+
+#include <string>
+#include <vector>
+
+namespace capstan::cli {
+
+// ClusterRole `name`: the union of every manifest's permissions and grants (the API server lets nobody grant what he
+// does not have), and what the host itself writes: Events and, for leader election, Leases.
+json::Value cluster_role(const std::string& name, const std::vector<plugin::Manifest>& manifests);
+json::Value cluster_role_binding(const std::string& name, const std::string& user);
+
+}  // namespace capstan::cli

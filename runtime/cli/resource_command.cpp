@@ -1,0 +1,410 @@
+#include "runtime/cli/resource_command.hpp"
+
+#include "runtime/cli/text_table.hpp"
+#include "runtime/config/yaml.hpp"
+#include "runtime/kube/client.hpp"
+#include "runtime/kube/kubeconfig.hpp"
+#include "runtime/kube/status.hpp"
+#include "runtime/net/http_client.hpp"
+#include "runtime/net/io_loop.hpp"
+#include "runtime/net/url.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+namespace capstan::cli {
+namespace {
+
+constexpr std::chrono::seconds kAnswerMax{30};
+
+int exit_code_of(const Error& error) {
+    std::fprintf(stderr, "capstan: %s\n", error.message.c_str());
+    return error.code == Code::unavailable || error.code == Code::timeout ? 4 : 1;
+}
+
+std::string kubeconfig_path(const std::string& given) {
+    if (!given.empty()) {
+        return given;
+    }
+    if (::access(".capstan/kubeconfig", R_OK) == 0) {
+        return ".capstan/kubeconfig";
+    }
+    const char* variable = std::getenv("KUBECONFIG");
+    return variable == nullptr ? ".capstan/kubeconfig" : variable;
+}
+
+// One kind as the server lists it.
+struct Served {
+    std::string base;  // "/apis/apps/v1"
+    std::string plural;
+    std::string kind;
+    bool namespaced{true};
+};
+
+// Blocking calls on a loop of their own.
+class Session {
+public:
+    static Result<std::unique_ptr<Session>> open(const ResourceOptions& options) {
+        auto session = std::make_unique<Session>();
+        CAPSTAN_TRY(kube::ConnectionConfig connection, kube::load_kubeconfig(kubeconfig_path(options.kubeconfig)));
+        session->ns_ = options.ns.empty() ? connection.ns : options.ns;
+        session->tokens_ = connection.make_tokens(*session->loop_);
+        CAPSTAN_TRY(session->http_, net::make_http_client(*session->loop_, connection.http));
+        return session;
+    }
+
+    const std::string& ns() const { return ns_; }
+
+    Result<net::HttpResponse> send(const char* method, const std::string& target, const char* accept, std::string body = {},
+                                   const char* content_type = "application/json") {
+        net::HttpRequest request;
+        request.method = method;
+        request.target = target;
+        request.headers = {{"accept", accept}};
+        if (!body.empty()) {
+            request.headers.emplace_back("content-type", content_type);
+        }
+        if (tokens_) {
+            CAPSTAN_TRY(const std::string token, tokens_->token());
+            request.headers.emplace_back("authorization", "Bearer " + token);
+        }
+        request.body = std::move(body);
+        request.deadline = loop_->now() + kAnswerMax;
+        std::optional<Result<net::HttpResponse>> outcome;
+        const auto exchange = http_->send(std::move(request), [&](Result<net::HttpResponse> answer) { outcome = std::move(answer); });
+        loop_->run_until([&] { return outcome.has_value(); }, kAnswerMax + std::chrono::seconds(5));
+        if (!outcome) {
+            return fail(Code::timeout, "no answer");
+        }
+        CAPSTAN_TRY(net::HttpResponse response, std::move(*outcome));
+        if (response.status < 200 || response.status >= 300) {
+            return fail(kube::error_of_response(response.status, response.headers, response.body, false));
+        }
+        return response;
+    }
+
+    Result<json::Value> json(const char* method, const std::string& target, const char* accept = "application/json",
+                             std::string body = {}, const char* content_type = "application/json") {
+        CAPSTAN_TRY(const net::HttpResponse response, send(method, target, accept, std::move(body), content_type));
+        return json::parse(response.body, {json::kDepthMax, net::kBodyBytesMax});
+    }
+
+    // Every served kind, asked once.
+    Result<const std::vector<Served>*> kinds() {
+        if (!kinds_.empty()) {
+            return &kinds_;
+        }
+        CAPSTAN_TRY(const json::Value core, json("GET", "/api/v1"));
+        add_kinds("/api/v1", core);
+        CAPSTAN_TRY(const json::Value groups, json("GET", "/apis"));
+        for (const json::Value& group : json::View(groups)["groups"].array()) {
+            const std::string base = "/apis/" + std::string(json::View(group)["preferredVersion"]["groupVersion"].string_or(""));
+            CAPSTAN_TRY(const json::Value resources, json("GET", base));
+            add_kinds(base, resources);
+        }
+        return &kinds_;
+    }
+
+    // By plural, singular, kind or short name, with or without ".group".
+    Result<Served> find(std::string_view word) {
+        CAPSTAN_TRY(const std::vector<Served>* kinds, this->kinds());
+        const std::string wanted = lower(word.substr(0, word.find('.')));
+        const std::string group(word.find('.') == std::string_view::npos ? "" : word.substr(word.find('.') + 1));
+        for (std::size_t i = 0; i < kinds->size(); ++i) {
+            const auto& names = names_[i];
+            const bool group_fits = group.empty() || (*kinds)[i].base.rfind("/apis/" + group + "/", 0) == 0;
+            if (group_fits && std::find(names.begin(), names.end(), wanted) != names.end()) {
+                return (*kinds)[i];
+            }
+        }
+        return fail(Code::not_found, "the server has no kind \"" + std::string(word) + "\"");
+    }
+    Result<Served> find_kind(std::string_view api_version, std::string_view kind) {
+        CAPSTAN_TRY(const std::vector<Served>* kinds, this->kinds());
+        const std::string base = (api_version.find('/') == std::string_view::npos ? "/api/" : "/apis/") + std::string(api_version);
+        for (const Served& served : *kinds) {
+            if (served.base == base && served.kind == kind) {
+                return served;
+            }
+        }
+        return fail(Code::not_found, "the server has no kind " + std::string(kind) + " in " + std::string(api_version));
+    }
+
+    std::string path(const Served& served, const std::string& ns, const std::string& name) const {
+        return served.base + (served.namespaced && !ns.empty() ? "/namespaces/" + net::encode_segment(ns) : "") + "/" +
+               served.plural + (name.empty() ? "" : "/" + net::encode_segment(name));
+    }
+
+private:
+    static std::string lower(std::string_view text) {
+        std::string out(text);
+        for (char& c : out) {
+            c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        }
+        return out;
+    }
+
+    void add_kinds(const std::string& base, const json::Value& list) {
+        for (const json::Value& item : json::View(list)["resources"].array()) {
+            const json::View view(item);
+            const std::string plural(view["name"].string_or(""));
+            if (plural.find('/') != std::string::npos) {
+                continue;
+            }
+            std::vector<std::string> names{plural, lower(view["kind"].string_or("")), std::string(view["singularName"].string_or(""))};
+            for (const json::Value& short_name : view["shortNames"].array()) {
+                names.push_back(short_name.if_string() == nullptr ? "" : *short_name.if_string());
+            }
+            kinds_.push_back({base, plural, std::string(view["kind"].string_or("")), view["namespaced"].bool_or(true)});
+            names_.push_back(std::move(names));
+        }
+    }
+
+    std::unique_ptr<net::IoLoop> loop_{net::make_loop()};
+    std::unique_ptr<kube::TokenSource> tokens_;
+    std::unique_ptr<net::HttpClient> http_;
+    std::string ns_;
+    std::vector<Served> kinds_;
+    std::vector<std::vector<std::string>> names_;
+};
+
+std::vector<std::string> split_words(const std::string& text) {
+    std::vector<std::string> words;
+    std::size_t at = 0;
+    while (at <= text.size()) {
+        const std::size_t end = std::min(text.find(',', at), text.size());
+        if (end > at) {
+            words.push_back(text.substr(at, end - at));
+        }
+        at = end + 1;
+    }
+    return words;
+}
+
+void print_table(const json::Value& table, bool wide, bool with_namespace) {
+    const json::View view(table);
+    std::vector<std::size_t> shown;
+    std::vector<std::vector<std::string>> rows(1);
+    if (with_namespace) {
+        rows[0].push_back("NAMESPACE");
+    }
+    for (std::size_t i = 0; i < view["columnDefinitions"].array().size(); ++i) {
+        if (wide || view["columnDefinitions"][i]["priority"].int_or(0) == 0) {
+            shown.push_back(i);
+            std::string name(view["columnDefinitions"][i]["name"].string_or(""));
+            std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+            rows[0].push_back(std::move(name));
+        }
+    }
+    for (const json::Value& row : view["rows"].array()) {
+        std::vector<std::string> texts;
+        if (with_namespace) {
+            texts.emplace_back(json::View(row)["object"]["metadata"]["namespace"].string_or(""));
+        }
+        const json::View cells = json::View(row)["cells"];
+        for (const std::size_t i : shown) {
+            const json::View cell = cells[i];
+            texts.push_back(cell.present() ? (cell.value()->if_string() ? *cell.value()->if_string() : json::dump(*cell.value())) : "<none>");
+        }
+        rows.push_back(std::move(texts));
+    }
+    std::fputs(text_table(rows).c_str(), stdout);
+}
+
+Result<void> get_one(Session& session, const ResourceOptions& options, const Served& served, const std::string& name) {
+    const std::string ns = options.all_namespaces ? "" : session.ns();
+    std::string target = session.path(served, ns, name);
+    if (!options.selector.empty()) {
+        target += "?labelSelector=" + net::encode_query_value(options.selector);
+    }
+    const bool table = options.output.empty() || options.output == "wide";
+    CAPSTAN_TRY(const json::Value answer,
+                session.json("GET", target, table ? "application/json;as=Table;v=v1;g=meta.k8s.io" : "application/json"));
+    if (table) {
+        if (json::View(answer)["rows"].array().empty()) {
+            std::fprintf(stderr, "no %s in %s\n", served.plural.c_str(), ns.empty() ? "any namespace" : ns.c_str());
+            return ok();
+        }
+        print_table(answer, options.output == "wide", options.all_namespaces && served.namespaced);
+    } else if (options.output == "json") {
+        std::printf("%s\n", json::dump_pretty(answer).c_str());
+    } else if (options.output == "yaml") {
+        std::fputs(config::to_yaml(answer).c_str(), stdout);
+    } else {
+        const json::View items = json::View(answer)["items"];
+        const json::Array alone{answer};
+        for (const json::Value& item : name.empty() ? items.array() : alone) {
+            std::printf("%s/%s\n", served.plural.c_str(), std::string(json::View(item)["metadata"]["name"].string_or("")).c_str());
+        }
+    }
+    return ok();
+}
+
+struct Named {
+    Served served;
+    std::string ns, name;
+    json::Value object;
+};
+
+Result<std::vector<Named>> objects_of(Session& session, const std::vector<std::string>& files) {
+    std::vector<Named> out;
+    for (const std::string& file : files) {
+        CAPSTAN_TRY(std::vector<config::Document> documents, config::load_all_file(file));
+        for (config::Document& document : documents) {
+            const json::View view(document.value);
+            auto served = session.find_kind(view["apiVersion"].string_or(""), view["kind"].string_or(""));
+            if (!served) {
+                return fail(with_context(served.error(), document.position("/kind")));
+            }
+            const auto name = view["metadata"]["name"].as_string();
+            if (!name) {
+                return fail(with_context(name.error(), document.position("/metadata")));
+            }
+            out.push_back({served.value(), std::string(view["metadata"]["namespace"].string_or(session.ns())),
+                           std::string(name.value()), std::move(document.value)});
+        }
+    }
+    return out;
+}
+
+Result<void> remove(Session& session, const Served& served, const std::string& ns, const std::string& name) {
+    CAPSTAN_TRY(session.json("DELETE", session.path(served, ns, name)));
+    std::printf("%s/%s deleted\n", served.plural.c_str(), name.c_str());
+    return ok();
+}
+
+Result<void> describe(Session& session, const std::string& what, const std::string& name) {
+    CAPSTAN_TRY(const Served served, session.find(what));
+    CAPSTAN_TRY(json::Value object, session.json("GET", session.path(served, session.ns(), name)));
+    if (json::Value* metadata = object.find("metadata")) {
+        metadata->erase("managedFields");
+    }
+    std::fputs(config::to_yaml(object).c_str(), stdout);
+    const json::View described(object);
+    const std::string uid(described["metadata"]["uid"].string_or(""));
+    CAPSTAN_TRY(const json::Value events,
+                session.json("GET", "/api/v1/namespaces/" + net::encode_segment(session.ns()) + "/events?fieldSelector=" +
+                                        net::encode_query_value("involvedObject.uid=" + uid)));
+    std::vector<std::vector<std::string>> rows{{"TYPE", "REASON", "COUNT", "LAST", "MESSAGE"}};
+    for (const json::Value& event : json::View(events)["items"].array()) {
+        const json::View view(event);
+        rows.push_back({std::string(view["type"].string_or("")), std::string(view["reason"].string_or("")),
+                        std::to_string(view["count"].int_or(view["series"]["count"].int_or(1))),
+                        std::string(view["lastTimestamp"].string_or(view["eventTime"].string_or(""))),
+                        std::string(view["message"].string_or(""))});
+    }
+    std::printf("---\n%s", rows.size() > 1 ? text_table(rows).c_str() : "no events\n");
+    return ok();
+}
+
+int outcome_code(const Result<void>& outcome) { return outcome ? 0 : exit_code_of(outcome.error()); }
+
+}  // namespace
+
+int run_get(const ResourceOptions& options, const std::string& what, const std::vector<std::string>& names) {
+    const auto session = Session::open(options);
+    if (!session) {
+        return exit_code_of(session.error());
+    }
+    int code = 0;
+    for (const std::string& word : split_words(what)) {
+        const auto served = session.value()->find(word);
+        if (!served) {
+            return exit_code_of(served.error());
+        }
+        for (const std::string& name : names.empty() ? std::vector<std::string>{""} : names) {
+            code = std::max(code, outcome_code(get_one(*session.value(), options, served.value(), name)));
+        }
+    }
+    return code;
+}
+
+int run_describe(const ResourceOptions& options, const std::string& what, const std::string& name) {
+    const auto session = Session::open(options);
+    return session ? outcome_code(describe(*session.value(), what, name)) : exit_code_of(session.error());
+}
+
+int run_apply(const ResourceOptions& options) {
+    const auto session = Session::open(options);
+    if (!session) {
+        return exit_code_of(session.error());
+    }
+    const auto objects = objects_of(*session.value(), options.files);
+    if (!objects) {
+        exit_code_of(objects.error());
+        return 2;
+    }
+    int code = 0;
+    for (const Named& object : objects.value()) {
+        const auto applied = session.value()->json(
+            "PATCH", session.value()->path(object.served, object.ns, object.name) + "?fieldManager=capstan-apply&force=true",
+            "application/json", json::dump(object.object), "application/apply-patch+yaml");
+        if (applied) {
+            std::printf("%s/%s applied\n", object.served.plural.c_str(), object.name.c_str());
+        } else {
+            code = std::max(code, exit_code_of(applied.error()));
+        }
+    }
+    return code;
+}
+
+int run_delete(const ResourceOptions& options, const std::string& what, const std::vector<std::string>& names) {
+    if (options.files.empty() == (what.empty() || names.empty())) {
+        std::fprintf(stderr, "capstan delete: give either KIND NAME… or -f FILE\n");
+        return 2;
+    }
+    const auto session = Session::open(options);
+    if (!session) {
+        return exit_code_of(session.error());
+    }
+    int code = 0;
+    if (!options.files.empty()) {
+        const auto objects = objects_of(*session.value(), options.files);
+        if (!objects) {
+            return exit_code_of(objects.error());
+        }
+        for (const Named& object : objects.value()) {
+            code = std::max(code, outcome_code(remove(*session.value(), object.served, object.ns, object.name)));
+        }
+        return code;
+    }
+    const auto served = session.value()->find(what);
+    if (!served) {
+        return exit_code_of(served.error());
+    }
+    for (const std::string& name : names) {
+        code = std::max(code, outcome_code(remove(*session.value(), served.value(), session.value()->ns(), name)));
+    }
+    return code;
+}
+
+int run_logs(const ResourceOptions& options, const std::string& pod) {
+    const auto session = Session::open(options);
+    if (!session) {
+        return exit_code_of(session.error());
+    }
+    net::Query query;
+    if (!options.container.empty()) {
+        query.emplace_back("container", options.container);
+    }
+    if (options.tail >= 0) {
+        query.emplace_back("tailLines", std::to_string(options.tail));
+    }
+    if (options.previous) {
+        query.emplace_back("previous", "true");
+    }
+    const std::string text = net::build_query(query);
+    const auto answer = session.value()->send("GET", "/api/v1/namespaces/" + net::encode_segment(session.value()->ns()) + "/pods/" +
+                                                         net::encode_segment(pod) + "/log" + (text.empty() ? "" : "?" + text), "*/*");
+    if (!answer) {
+        return exit_code_of(answer.error());
+    }
+    std::fwrite(answer.value().body.data(), 1, answer.value().body.size(), stdout);
+    return 0;
+}
+
+}  // namespace capstan::cli

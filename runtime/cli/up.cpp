@@ -1,0 +1,304 @@
+#include "runtime/cli/up.hpp"
+
+#include "runtime/cli/local_cluster.hpp"
+#include "runtime/cli/readiness.hpp"
+#include "runtime/cli/text_table.hpp"
+#include "runtime/cli/up_check.hpp"
+#include "runtime/config/yaml.hpp"
+
+#include <signal.h>
+
+#include <cstdio>
+#include <optional>
+
+namespace capstan::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kLookEvery{200};
+constexpr seconds kSayEvery{2};  // a waiting person hears from us at least this often
+constexpr std::size_t kLinesMax = 6;
+
+void say(const std::string& text) {
+    std::printf("%s\n", text.c_str());
+    std::fflush(stdout);
+}
+
+int complain(const Error& error, int code) {
+    std::fprintf(stderr, "capstan up: %s\n", error.message.c_str());
+    return code;
+}
+
+struct Applied {
+    GroupVersionKind gvk;
+    ObjectKey key;
+    std::string file;
+};
+
+// Every document of every file, checked as far as that is possible without a server: all problems at once.
+Result<std::vector<config::Document>> load_manifests(const std::vector<std::string>& files) {
+    std::vector<config::Document> all;
+    std::string problems;
+    for (const std::string& file : files) {
+        auto documents = config::load_all_file(file);
+        if (!documents) {
+            problems += (problems.empty() ? "" : "\n") + documents.error().message;
+            continue;
+        }
+        for (config::Document& document : documents.value()) {
+            const json::View view(document.value);
+            for (const auto& field : {view["apiVersion"], view["kind"], view["metadata"]["name"]}) {
+                if (const auto text = field.as_string(); !text || text.value().empty()) {
+                    problems += (problems.empty() ? "" : "\n") + document.position(field.path()) + ": " +
+                                (text ? field.path() + ": is empty" : text.error().message);
+                }
+            }
+            all.push_back(std::move(document));
+        }
+    }
+    if (!problems.empty()) {
+        return fail(Code::invalid, problems);
+    }
+    return all;
+}
+
+// One run of `capstan up` after the cluster's parts are there.
+class Up {
+public:
+    Up(net::IoLoop& loop, LocalCluster& cluster, const UpOptions& options)
+        : loop_(loop), cluster_(cluster), options_(options), deadline_(loop.now() + options.timeout) {}
+
+    Result<void> apply(const std::vector<config::Document>& documents) {
+        for (const config::Document& document : documents) {
+            auto stored = cluster_.client().apply(document.value);
+            if (!stored) {
+                return fail(with_context(stored.error(), document.position("")));
+            }
+            const json::View view(stored.value());
+            applied_.push_back({GroupVersionKind::from_api_version(view["apiVersion"].string_or(""), view["kind"].string_or("")),
+                                {std::string(view["metadata"]["namespace"].string_or("")),
+                                 std::string(view["metadata"]["name"].string_or(""))},
+                                document.file});
+            say("applied " + applied_.back().gvk.kind + " " + applied_.back().key.to_string());
+        }
+        return ok();
+    }
+
+    void begin() { look(); }
+    bool finished() const { return code_.has_value(); }
+    int code() const { return code_.value_or(1); }
+    void interrupt() { end(options_.once ? 1 : 0); }
+
+private:
+    void look();
+    void settle();
+    std::vector<std::string> awaited(bool& refused);
+    std::vector<std::string> endpoints();
+    void show_members();
+    void end(int code) {
+        timer_.reset();
+        if (!code_) {
+            code_ = code;
+        }
+    }
+
+    net::IoLoop& loop_;
+    LocalCluster& cluster_;
+    const UpOptions& options_;
+    const MonotonicTime deadline_;
+    std::vector<Applied> applied_;
+    std::unique_ptr<net::Timer> timer_;
+    std::unique_ptr<UpCheck> check_;
+    MonotonicTime said_at_{0};
+    std::string said_;
+    bool settled_{false};
+    std::optional<int> code_;
+};
+
+std::vector<std::string> Up::awaited(bool& refused) {
+    std::vector<std::string> lines;
+    for (const Applied& applied : applied_) {
+        const auto object = cluster_.client().get(applied.gvk, applied.key);
+        if (!object) {
+            lines.push_back(applied.gvk.kind + " " + applied.key.to_string() + ": " + object.error().message);
+            continue;
+        }
+        const bool custom = applied.gvk.group.find('.') != std::string::npos &&
+                            applied.gvk.group.find(".k8s.io") == std::string::npos;
+        Readiness readiness = readiness_of(object.value(), custom);
+        refused = refused || readiness.refused;
+        lines.insert(lines.end(), readiness.awaits.begin(), readiness.awaits.end());
+    }
+    if (!lines.empty()) {
+        const auto pods = cluster_.node().awaited();
+        lines.insert(lines.end(), pods.begin(), pods.end());
+    }
+    return lines;
+}
+
+void Up::look() {
+    bool refused = false;
+    const std::vector<std::string> lines = awaited(refused);
+    if (lines.empty()) {
+        settle();
+        return;
+    }
+    std::string text = "waiting for " + lines.front();
+    for (std::size_t i = 1; i < lines.size() && i < kLinesMax; ++i) {
+        text += "\n            " + lines[i];
+    }
+    const MonotonicTime now = loop_.now();
+    if (text != said_ || now - said_at_ >= kSayEvery - kLookEvery) {
+        say(text);
+        said_ = std::move(text);
+        said_at_ = now;
+    }
+    if (refused || now >= deadline_) {
+        std::fprintf(stderr, "capstan up: %s; the operator's log is %s/operator.log\n",
+                     refused ? "what is asked for cannot be done here, see above" : "not ready in time, see above",
+                     options_.dir.c_str());
+        end(refused ? 2 : 1);
+        return;
+    }
+    timer_ = loop_.at(now + kLookEvery, [this] { look(); });
+}
+
+std::vector<std::string> Up::endpoints() {
+    std::vector<std::string> urls;
+    for (const Applied& applied : applied_) {
+        const auto members = cluster_.client().list({applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"},
+                                                    applied.key.ns);
+        if (!members) {
+            continue;
+        }
+        for (const json::Value& member : members.value()) {
+            const std::string url(json::View(member)["status"]["endpoint"].string_or(""));
+            if (!url.empty()) {
+                urls.push_back(url);
+            }
+        }
+    }
+    return urls;
+}
+
+void Up::show_members() {
+    for (const Applied& applied : applied_) {
+        const GroupVersionKind members{applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"};
+        for (const GroupVersionKind& gvk : {applied.gvk, members}) {
+            const auto rows = cluster_.client().table(gvk, applied.key.ns, false);
+            if (rows && rows.value().size() > 1) {
+                say("");
+                std::fputs(text_table(rows.value()).c_str(), stdout);
+            }
+        }
+    }
+}
+
+void Up::settle() {
+    if (settled_) {
+        return;
+    }
+    settled_ = true;
+    const std::vector<std::string> urls = endpoints();
+    if (applied_.empty()) {
+        say("nothing was applied; the API server is up");
+    } else {
+        say("ready");
+        show_members();
+    }
+    if (options_.once) {
+        check_ = std::make_unique<UpCheck>(loop_, urls, [this](Result<std::string> outcome) {
+            if (outcome) {
+                say("\n" + outcome.value());
+                end(0);
+            } else {
+                std::fprintf(stderr, "capstan up: %s\n", outcome.error().message.c_str());
+                end(4);
+            }
+        });
+        return;
+    }
+    std::string all;
+    for (const std::string& url : urls) {
+        all += (all.empty() ? "" : ",") + url;
+    }
+    say("\nNext, in another terminal:");
+    say("  capstan get pods,statefulsets,etcdmembers        (or kubectl --kubeconfig " + cluster_.kubeconfig_path() + ")");
+    if (!all.empty()) {
+        say("  ETCDCTL_API=3 etcdctl --endpoints=" + all + " put greeting hello");
+    }
+    say("  capstan delete -f " + (options_.files.empty() ? std::string("FILE") : options_.files.front()));
+    say("\nCtrl-C ends everything; the data stays in " + options_.dir + " for the next time.");
+}
+
+// Runs the loop until everything has ended.
+void stop_cluster(net::IoLoop& loop, LocalCluster& cluster) {
+    bool stopped = false;
+    cluster.stop([&] { stopped = true; });
+    if (!loop.run_until([&] { return stopped; }, seconds(60))) {
+        std::fprintf(stderr, "capstan: some processes did not end within 60 s\n");
+    }
+}
+
+int exit_code_of(const Error& error) { return error.code == Code::invalid || error.code == Code::not_found ? 2 : 1; }
+
+}  // namespace
+
+int run_up(const UpOptions& given) {
+    UpOptions options = given;
+    const auto documents = load_manifests(options.files);
+    if (!documents) {
+        return complain(documents.error(), 2);
+    }
+    const auto paths = Paths::find();
+    if (!paths) {
+        return complain(paths.error(), 2);
+    }
+    const auto loop = net::make_loop();
+    auto cluster = LocalCluster::create(*loop, paths.value(), {absolute_path(options.dir), options.port, options.config, true, say});
+    if (!cluster) {
+        return complain(cluster.error(), exit_code_of(cluster.error()));
+    }
+    say("API server at " + cluster.value()->url() + ", kubeconfig " + options.dir + "/kubeconfig");
+    say("note: the CEL rules of the CRDs are not checked in local mode yet");
+    int code = 0;
+    {
+        Up up(*loop, *cluster.value(), options);
+        std::vector<std::unique_ptr<net::Watch>> signals;
+        for (const int signal : {SIGINT, SIGTERM}) {
+            if (auto watch = loop->on_signal(signal, [&up] { up.interrupt(); })) {
+                signals.push_back(std::move(watch).value());
+            }
+        }
+        if (const auto applied = up.apply(documents.value()); !applied) {
+            code = complain(applied.error(), exit_code_of(applied.error()));
+        } else {
+            up.begin();
+            while (!loop->run_until([&up] { return up.finished(); }, std::chrono::hours(24))) {
+            }
+            code = up.code();
+        }
+    }
+    say("stopping");
+    stop_cluster(*loop, *cluster.value());
+    return code;
+}
+
+int run_down(const std::string& dir) {
+    const auto paths = Paths::find();
+    if (!paths) {
+        return complain(paths.error(), 2);
+    }
+    const auto loop = net::make_loop();
+    auto cluster = LocalCluster::create(*loop, paths.value(), {absolute_path(dir), 0, {}, false, say});
+    if (!cluster) {
+        return complain(cluster.error(), exit_code_of(cluster.error()));
+    }
+    stop_cluster(*loop, *cluster.value());
+    say("everything in " + dir + " has ended; its data stays");
+    return 0;
+}
+
+}  // namespace capstan::cli
