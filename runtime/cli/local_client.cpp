@@ -2,6 +2,7 @@
 
 #include "runtime/kube/status.hpp"
 #include "runtime/local/apiserver/api_server.hpp"
+#include "runtime/local/apiserver/rbac.hpp"
 #include "runtime/net/url.hpp"
 
 namespace capstan::cli {
@@ -28,7 +29,7 @@ Result<json::Value> LocalClient::send(const char* method, const std::string& tar
     request.accept = accept;
     request.body = std::move(body);
     request.user_agent = "capstan-up";
-    request.user = {"capstan-admin", {std::string(local::kMastersGroup), std::string(local::kAuthenticatedGroup)}};
+    request.user = {"capstan-admin", {std::string(local::kGroupMasters), std::string(local::kGroupAuthenticated)}};
     const local::ApiResponse response = server_.handle(request);
     auto parsed = json::parse(response.body);
     if (response.status >= 200 && response.status < 300) {

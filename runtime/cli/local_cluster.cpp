@@ -39,7 +39,7 @@ obs::Level level_of(local::NodeLogLevel level) {
 
 local::User user_of(const PodIdentity& pod) {
     return {"system:serviceaccount:" + pod.ns + ":" + pod.service_account,
-            {"system:serviceaccounts", "system:serviceaccounts:" + pod.ns, std::string(local::kAuthenticatedGroup)}};
+            {"system:serviceaccounts", "system:serviceaccounts:" + pod.ns, std::string(local::kGroupAuthenticated)}};
 }
 
 }  // namespace
@@ -143,7 +143,10 @@ Result<void> LocalCluster::install_crds() {
 Result<void> LocalCluster::start_node() {
     local::NodeOptions options;
     options.dir = options_.dir;
-    options.images = {paths_.binary, paths_.launcher, etcd_dir_, {}};
+    options.images.capstan_binary = paths_.binary;
+    options.images.launcher_binary = paths_.launcher;
+    options.images.etcd_dir = etcd_dir_;
+    options.images.capstan_paths = {{"/etc/capstan", paths_.data_dir + "/etc"}};
     options.api_url = url_;
     options.api_ca_pem = identity_.ca_pem;
     options.issue_token = [this](const local::TokenRequest& request) -> Result<std::string> {
@@ -196,6 +199,10 @@ Result<void> LocalCluster::start_operator() {
         std::vector<std::string>{paths_.binary, "run", "--config", config, "--kubeconfig", kubeconfig, "--plugin-dir",
                                  paths_.plugin_dir},
         options_.dir + "/operator.log", [this](int code) {
+            if ((code == 2 || code == 3) && operator_refused_) {
+                operator_refused_(code);
+                return;
+            }
             options_.notice("the operator ended with code " + std::to_string(code) + "; its log is " + options_.dir +
                             "/operator.log; starting it again");
         });

@@ -43,6 +43,8 @@ public:
     local::Node& node() noexcept { return *node_; }
     const std::string& url() const noexcept { return url_; }
     std::string kubeconfig_path() const { return options_.dir + "/kubeconfig"; }
+    // The operator ended with a code that trying again does not change: 2 configuration, 3 plugin. [io]
+    void on_operator_refused(std::function<void(int code)> refused) { operator_refused_ = std::move(refused); }
     // Operator first, then every container. `done` runs once.
     void stop(std::function<void()> done);
 
@@ -70,6 +72,7 @@ private:
     std::unique_ptr<net::HttpServer> http_;
     std::unique_ptr<local::NodeApi> node_api_;
     std::unique_ptr<local::Node> node_;
+    std::function<void(int)> operator_refused_;
     std::unique_ptr<Child> operator_;
 };
 

@@ -5,9 +5,11 @@
 #include "runtime/cli/text_table.hpp"
 #include "runtime/cli/up_check.hpp"
 #include "runtime/config/yaml.hpp"
+#include "runtime/local/node/files.hpp"
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -29,6 +31,15 @@ void say(const std::string& text) {
 int complain(const Error& error, int code) {
     std::fprintf(stderr, "capstan up: %s\n", error.message.c_str());
     return code;
+}
+
+std::string last_line(const std::string& path) {
+    const auto text = local::read_file(path, 64u * 1024 * 1024);
+    std::string_view rest = text ? std::string_view(text.value()) : std::string_view(path);
+    while (!rest.empty() && rest.back() == '\n') {
+        rest.remove_suffix(1);
+    }
+    return std::string(rest.substr(rest.rfind('\n') + 1));
 }
 
 struct Applied {
@@ -86,7 +97,13 @@ public:
         return ok();
     }
 
-    void begin() { look(); }
+    void begin() {
+        cluster_.on_operator_refused([this](int code) {
+            std::fprintf(stderr, "capstan up: the operator cannot start: %s\n", last_line(options_.dir + "/operator.log").c_str());
+            end(code);
+        });
+        look();
+    }
     bool finished() const { return code_.has_value(); }
     int code() const { return code_.value_or(1); }
     void interrupt() { end(options_.once ? 1 : 0); }
@@ -134,6 +151,9 @@ std::vector<std::string> Up::awaited(bool& refused) {
     if (!lines.empty()) {
         const auto pods = cluster_.node().awaited();
         lines.insert(lines.end(), pods.begin(), pods.end());
+        for (std::string& line : lines) {
+            std::replace(line.begin(), line.end(), '\n', ' ');
+        }
     }
     return lines;
 }
@@ -174,7 +194,8 @@ std::vector<std::string> Up::endpoints() {
             continue;
         }
         for (const json::Value& member : members.value()) {
-            const std::string url(json::View(member)["status"]["endpoint"].string_or(""));
+            const json::View reported(member);
+            const std::string url(reported["status"]["endpoint"].string_or(""));
             if (!url.empty()) {
                 urls.push_back(url);
             }

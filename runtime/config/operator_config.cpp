@@ -54,7 +54,7 @@ void read_tls(Reader& reader, TlsConfig& tls) {
 void read_listener(Reader& reader, ListenerConfig& listener) {
     reader.boolean("enabled", listener.enabled);
     reader.text("address", listener.address);
-    reader.integer("port", listener.port, 1, 65535);
+    reader.integer("port", listener.port, 0, 65535);  // 0: any free one, said in the log
     reader.object("tls", [&](Reader& tls) { read_tls(tls, listener.tls); });
     if (listener.address.empty()) { reader.problem("address", "\"\" is no address; write 0.0.0.0 or :: for all"); }
 }

@@ -79,7 +79,7 @@ TEST(OperatorConfig, ReportsEverythingAtOnce) {
               "f:8: /plugins/etcd/featureGates/A: expected true or false, found string\n"
               "f:7: /plugins/etcd/controllers/etcd/maxConcurent: unknown key \"maxConcurent\", did you mean \"maxConcurrent\"?\n"
               "f:7: /plugins/etcd/controllers/x/maxConcurrent: 17 is not between 1 and 16\n"
-              "f:9: /listeners/ops/port: 70000 is not between 1 and 65535\n"
+              "f:9: /listeners/ops/port: 70000 is not between 0 and 65535\n"
               "f:10: /gracefulStop: expected a duration with unit such as \"15s\", found integer\n"
               "f:3: /loging: unknown key \"loging\", did you mean \"logging\"?");
 }
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedRow{"lease_equal", "leaderElection: {leaseDuration: 15s, renewDeadline: 15s, retryPeriod: 2s}\n", "must be longer than renewDeadline"},
         RefusedRow{"renew_short", "leaderElection: {leaseDuration: 15s, renewDeadline: 12s, retryPeriod: 10s}\n", "must be longer than 1.2 x retryPeriod"},
         RefusedRow{"same_port", "listeners: {ops: {port: 8080}, api: {port: 8080}}\n", "ops and api have the same port 8080"},
-        RefusedRow{"port_zero", "listeners: {ops: {port: 0}}\n", "0 is not between 1 and 65535"},
+        RefusedRow{"port_negative", "listeners: {ops: {port: -1}}\n", "-1 is not between 0 and 65535"},
         RefusedRow{"port_text", "listeners: {ops: {port: \"80\"}}\n", "expected integer, found string"},
         RefusedRow{"port_real", "listeners: {ops: {port: 1e3}}\n", "expected integer, found"},
         RefusedRow{"half_tls", "listeners: {api: {tls: {certificateFile: /c}}}\n", "certificateFile and keyFile go together"},

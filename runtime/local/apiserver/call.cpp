@@ -26,6 +26,23 @@ bool is_master(const User& user) {
     return std::find(user.groups.begin(), user.groups.end(), kGroupMasters) != user.groups.end();
 }
 
+// The one name a collection request is limited to by fieldSelector; "" when it is not. Such a request is authorized as
+// one for that name, as in Kubernetes.
+std::string selected_name(const RequestInfo& info) {
+    std::string_view rest = info.parameter("fieldSelector");
+    constexpr std::string_view kField = "metadata.name=";
+    while (!rest.empty()) {
+        const std::size_t end = std::min(rest.find(','), rest.size());
+        std::string_view term = rest.substr(0, end);
+        if (term.starts_with(kField)) {
+            term.remove_prefix(kField.size() + (term.substr(kField.size()).starts_with('=') ? 1 : 0));
+            return std::string(term);
+        }
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return {};
+}
+
 std::string lower_method(std::string_view method) {
     std::string out(method);
     for (char& c : out) {
@@ -96,7 +113,9 @@ RbacObjects ApiServer::State::rbac_objects() const {
 
 Answer<void> ApiServer::State::authorize_call(const User& user, const RequestInfo& info) const {
     const User asking = effective_user(user);
-    AuthzAttributes attributes{info.verb, info.group, info.resource, info.subresource, info.ns, info.name, {}};
+    const bool collection = info.name.empty() && (info.verb == "list" || info.verb == "watch" || info.verb == "deletecollection");
+    AuthzAttributes attributes{info.verb, info.group, info.resource, info.subresource, info.ns,
+                               collection ? selected_name(info) : info.name, {}};
     if (!options.rbac || is_master(asking) || authorize(rbac_objects(), asking, attributes)) {
         return boost::outcome_v2::success();
     }
