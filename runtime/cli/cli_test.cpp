@@ -61,7 +61,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         ReadinessRow{"untouched", etcd(json::object()), false, false, "Etcd shop/main: to be taken up by its controller"},
         ReadinessRow{"ready", etcd({{"observedGeneration", 2}, {"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "True")})}}), true, false, ""},
-        ReadinessRow{"behind", etcd({{"observedGeneration", 1}, {"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "True")})}}), false, false,
+        ReadinessRow{"behind",
+                     etcd({{"observedGeneration", 1}, {"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "True")})}}),
+                     false, false,
                      "Etcd shop/main: its newest change to be taken up"},
         ReadinessRow{"unknown_is_not_ready", etcd({{"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "Unknown")})}}), false, false,
                      "Etcd shop/main: Ready: why"},

@@ -103,7 +103,7 @@ Result<std::unique_ptr<Acceptor>> Acceptor::listen(IoLoop& loop, const std::stri
         ::close(fd);
         return fail(listen_error(text, port, number));
     }
-    std::unique_ptr<Acceptor> acceptor(new Acceptor(loop, fd, address.family, bound_port(fd), std::move(accepted)));
+    std::unique_ptr<Acceptor> acceptor(new Acceptor(loop, fd, address.family, bound_port(fd), std::move(accepted)));  // tidy: allow new, private constructor
     CAPSTAN_TRY(acceptor->resume());
     return acceptor;
 }

@@ -139,7 +139,7 @@ Result<std::unique_ptr<TlsClient>> TlsClient::create(const TlsClientOptions& opt
     }
     SSL_CTX_set_alpn_protos(context.get(), kAlpn, sizeof kAlpn);
     const std::string name = options.server_name.empty() ? std::string(host) : options.server_name;
-    return std::unique_ptr<TlsClient>(new TlsClient(std::move(context), name, options.insecure));
+    return std::unique_ptr<TlsClient>(new TlsClient(std::move(context), name, options.insecure));  // tidy: allow new, private constructor
 }
 
 Result<SslPtr> TlsClient::connection() const {

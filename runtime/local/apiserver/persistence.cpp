@@ -80,7 +80,7 @@ Persistence::~Persistence() {
 Result<std::unique_ptr<Persistence>> Persistence::open(const std::string& dir, bool sync, Store& store,
                                                        Notice notice) {
     CAPSTAN_TRY(make_directory(dir));
-    std::unique_ptr<Persistence> self(new Persistence(dir, sync, std::move(notice)));
+    std::unique_ptr<Persistence> self(new Persistence(dir, sync, std::move(notice)));  // tidy: allow new, private constructor
     const std::string lock = dir + "/lock";
     self->lock_fd_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode);
     if (self->lock_fd_ < 0) {

@@ -114,6 +114,11 @@ private:
             }
             offset_ += static_cast<std::size_t>(end - rest.data());
             step.kind = StepKind::index;
+            if (take(":")) {  // a slice: its first item is all that a column shows
+                while (peek() == '-' || (peek() >= '0' && peek() <= '9')) {
+                    ++offset_;
+                }
+            }
         }
         if (!take("]")) {
             return error("missing ]");

@@ -54,16 +54,20 @@ Answer<WatchRequest> watch_request(const RequestInfo& info) {
     return request;
 }
 
+StatusError too_many_watches() {
+    StatusError error;
+    error.code = 429;
+    error.reason = "TooManyRequests";
+    error.message = "Too many watches, please try again later.";
+    error.retry_after_s = 5;
+    return error;
+}
+
 }  // namespace
 
 Answer<std::unique_ptr<WatchHandle>> ApiServer::State::watch(Call& call, WatchSink sink) {
     if (hub.watches() >= kWatchesMax) {
-        StatusError error;
-        error.code = 429;
-        error.reason = "TooManyRequests";
-        error.message = "Too many watches, please try again later.";
-        error.retry_after_s = 5;
-        return refuse(std::move(error));
+        return refuse(too_many_watches());
     }
     CAPSTAN_TRY(WatchRequest request, watch_request(call.info));
     WatchOptions watch;
