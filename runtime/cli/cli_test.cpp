@@ -60,7 +60,8 @@ INSTANTIATE_TEST_SUITE_P(
     Cli, ReadinessTable,
     testing::Values(
         ReadinessRow{"untouched", etcd(json::object()), false, false, "Etcd shop/main: to be taken up by its controller"},
-        ReadinessRow{"ready", etcd({{"observedGeneration", 2}, {"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "True")})}}), true, false, ""},
+        ReadinessRow{"ready",
+                     etcd({{"observedGeneration", 2}, {"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "True")})}}), true, false, ""},
         ReadinessRow{"behind",
                      etcd({{"observedGeneration", 1}, {"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "True")})}}),
                      false, false,

@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
     Rows, JsonPath,
     testing::Values(PathRow{"member", ".a.b", "1"}, PathRow{"braces", "{.a.b}", "1"}, PathRow{"absent", ".a.c", ""},
                     PathRow{"quoted", ".a['x.y']", R"("dot")"}, PathRow{"escaped", ".a.x\\.y", R"("dot")"},
-                    PathRow{"index", ".list[1].s", R"("two")"}, PathRow{"from_end", ".list[-1].n", "3"}, PathRow{"slice", ".list[-1:].n", "3"},
+                    PathRow{"index", ".list[1].s", R"("two")"}, PathRow{"from_end", ".list[-1].n", "3"}, PathRow{"slice_from_end", ".list[-1:].n", "3"},
                     PathRow{"out_of_range", ".list[7].n", ""}, PathRow{"all", ".list[*].s", R"("one")"},
                     PathRow{"filter", ".list[?(@.type==\"B\")].n", "2"},
                     PathRow{"filter_single_quotes", ".list[?(@.type=='B')].n", "2"},
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PathRow{"filter_number", ".list[?(@.n>2)].type", R"("B")"},
                     PathRow{"filter_exists", ".list[?(@.s)].s", R"("one")"},
                     PathRow{"filter_none", ".list[?(@.type==\"C\")].n", ""},
-                    PathRow{"recursive", "..b", "error"}, PathRow{"slice", ".list[0:2]", "error"},
+                    PathRow{"recursive", "..b", "error"}, PathRow{"slice", ".list[0:2].s", R"("one")"},
                     PathRow{"open_bracket", ".list[", "error"}, PathRow{"open_filter", ".list[?(@.a==", "error"},
                     PathRow{"no_dot", "a.b", "error"}),
     [](const auto& param) { return param.param.name; });
