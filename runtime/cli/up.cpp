@@ -58,6 +58,9 @@ Result<std::vector<config::Document>> load_manifests(const std::vector<std::stri
             problems += (problems.empty() ? "" : "\n") + documents.error().message;
             continue;
         }
+        if (documents.value().empty()) {
+            problems += (problems.empty() ? "" : "\n") + file + ": holds no object; remedy: see examples/etcd-1.yaml";
+        }
         for (config::Document& document : documents.value()) {
             const json::View view(document.value);
             for (const auto& field : {view["apiVersion"], view["kind"], view["metadata"]["name"]}) {
@@ -102,7 +105,7 @@ public:
             std::fprintf(stderr, "capstan up: the operator cannot start: %s\n", last_line(options_.dir + "/operator.log").c_str());
             end(code);
         });
-        look();
+        timer_ = loop_.at(loop_.now() + kLookEvery, [this] { look(); });  // the node first takes up its pods
     }
     bool finished() const { return code_.has_value(); }
     int code() const { return code_.value_or(1); }
@@ -111,7 +114,8 @@ public:
 private:
     void look();
     void settle();
-    std::vector<std::string> awaited(bool& refused);
+    std::vector<std::string> awaited(std::string& refused);  // refused: file and reason
+
     std::vector<std::string> endpoints();
     void show_members();
     void end(int code) {
@@ -134,7 +138,7 @@ private:
     std::optional<int> code_;
 };
 
-std::vector<std::string> Up::awaited(bool& refused) {
+std::vector<std::string> Up::awaited(std::string& refused) {
     std::vector<std::string> lines;
     for (const Applied& applied : applied_) {
         const auto object = cluster_.client().get(applied.gvk, applied.key);
@@ -145,21 +149,22 @@ std::vector<std::string> Up::awaited(bool& refused) {
         const bool custom = applied.gvk.group.find('.') != std::string::npos &&
                             applied.gvk.group.find(".k8s.io") == std::string::npos;
         Readiness readiness = readiness_of(object.value(), custom);
-        refused = refused || readiness.refused;
+        if (readiness.refused) {
+            refused = applied.file + ": " + readiness.awaits.front();
+        }
         lines.insert(lines.end(), readiness.awaits.begin(), readiness.awaits.end());
     }
-    if (!lines.empty()) {
-        const auto pods = cluster_.node().awaited();
-        lines.insert(lines.end(), pods.begin(), pods.end());
-        for (std::string& line : lines) {
-            std::replace(line.begin(), line.end(), '\n', ' ');
-        }
+    // What the objects say may be from an earlier run; the node knows what runs now.
+    const auto pods = cluster_.node().awaited();
+    lines.insert(lines.end(), pods.begin(), pods.end());
+    for (std::string& line : lines) {
+        std::replace(line.begin(), line.end(), '\n', ' ');
     }
     return lines;
 }
 
 void Up::look() {
-    bool refused = false;
+    std::string refused;
     const std::vector<std::string> lines = awaited(refused);
     if (lines.empty()) {
         settle();
@@ -175,11 +180,11 @@ void Up::look() {
         said_ = std::move(text);
         said_at_ = now;
     }
-    if (refused || now >= deadline_) {
-        std::fprintf(stderr, "capstan up: %s; the operator's log is %s/operator.log\n",
-                     refused ? "what is asked for cannot be done here, see above" : "not ready in time, see above",
-                     options_.dir.c_str());
-        end(refused ? 2 : 1);
+    if (!refused.empty() || now >= deadline_) {
+        const std::string text = refused.empty() ? "not ready in time, see above; the operator's log is " + options_.dir + "/operator.log"
+                                                 : refused;
+        std::fprintf(stderr, "capstan up: %s\n", text.c_str());
+        end(refused.empty() ? 1 : 2);
         return;
     }
     timer_ = loop_.at(now + kLookEvery, [this] { look(); });
@@ -294,7 +299,7 @@ int run_up(const UpOptions& given) {
             }
         }
         if (const auto applied = up.apply(documents.value()); !applied) {
-            code = complain(applied.error(), exit_code_of(applied.error()));
+            code = complain(applied.error(), 2);
         } else {
             up.begin();
             while (!loop->run_until([&up] { return up.finished(); }, std::chrono::hours(24))) {

@@ -275,7 +275,14 @@ capstan_rc patch(capstan_call* handle, capstan_str gvk, capstan_str ns, capstan_
                                });
     count_write(call, "patch", object);
     if (!object) {
-        return report(object.error());
+        Error error = object.error();
+        // The API server answers a failed "test" of a JSON patch with 422 and this text: the object is not what the
+        // patch was made for, which is a conflict and not a bad patch.
+        if (type == CAPSTAN_PATCH_JSON && error.code == Code::invalid &&
+            error.message.find("rejected our request due to an error in our request") != std::string::npos) {
+            error.code = Code::conflict;
+        }
+        return report(error);
     }
     call.note_own_write(asked.gvk, object.value());
     return hand_over(call, std::move(object).value(), asked.gvk, out);

@@ -63,7 +63,7 @@ class BadInput(unittest.TestCase):
         self.assert_refused(self.up(GOOD.replace("kind: Etcd", "kind: Etdc")), "bad.yaml", "Etdc")
 
     def test_negative_replicas(self):
-        self.assert_refused(self.up(GOOD.replace("replicas: 1", "replicas: -1")), "bad.yaml", "spec.replicas")
+        self.assert_refused(self.up(GOOD.replace("replicas: 1", "replicas: -1")), "bad.yaml", "/spec/replicas")
 
     def test_wrong_type(self):
         self.assert_refused(self.up(GOOD.replace("replicas: 1", "replicas: one")), "bad.yaml", "spec.replicas")
@@ -107,11 +107,11 @@ class BadInput(unittest.TestCase):
         self.assertIn("No space left", done.stderr)
 
     def test_tls_is_refused_with_a_reason(self):
-        tls = GOOD.replace("  etcd:", "  etcd:\n    clientUrlTls:\n      tlsCASecretRef: {name: ca}\n      serverTLSSecretRef: {name: s}\n"
-                                      "      clientTLSSecretRef: {name: c}", 1)
+        tls = GOOD.replace("  etcd: {}", "  etcd:\n    clientUrlTls:\n      tlsCASecretRef: {name: ca}\n"
+                           "      serverTLSSecretRef: {name: s}\n      clientTLSSecretRef: {name: c}", 1)
         done = self.up(tls)
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertIn("TLS", done.stdout)
+        self.assertIn("TLS", done.stderr)
 
 
 if __name__ == "__main__":

@@ -101,10 +101,20 @@ class Cluster:
         self.process = None
         self.log = open(self.root / "up.log", "ab")
 
+    def await_said(self, text, after, limit=90):
+        """`capstan up` prints `text` beyond offset `after` of its output."""
+        def said():
+            if self.process.poll() is not None:
+                raise AssertionError(f"capstan up ended with {self.process.returncode}:\n{self.tail()}")
+            return text in self.output()[after:]
+        wait_for(repr(text), said, limit)
+
     def start(self, *arguments, wait=True):
+        before = len(self.output())
         self.process = subprocess.Popen([CAPSTAN, "up", "--dir", str(self.dir), "-f", str(self.manifest), *arguments],
                                         stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         if wait:
+            self.await_said("\nready\n", before)
             self.await_ready()
 
     def api(self):

@@ -110,13 +110,8 @@ void check_finalizers(const json::Value* list, std::vector<FieldError>& errors) 
     }
     for (const json::Value& item : *finalizers) {
         const std::string* text = item.if_string();
-        const bool standard = text != nullptr && (*text == "orphan" || *text == "foregroundDeletion" ||
-                                                  *text == "kubernetes");
         if (text == nullptr || !is_qualified_name(*text)) {
             errors.push_back(invalid_value("metadata.finalizers", item, kQualifiedNameText));
-        } else if (!standard && text->find('/') == std::string::npos) {
-            errors.push_back(invalid_value("metadata.finalizers", item,
-                                           "name is neither a standard finalizer name nor is it fully qualified"));
         }
     }
 }

@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
                    {"apiVersion":"v1","kind":"X","name":"x","uid":"1","controller":true},
                    {"apiVersion":"v1","kind":"X","name":"y","uid":"2","controller":true}]}})",
                 "", 422, "Invalid"},
-        Refusal{"unqualified_finalizer", "POST", kMaps, R"({"metadata":{"name":"b","finalizers":["mine"]}})", "", 422,
+        Refusal{"malformed_finalizer", "POST", kMaps, R"({"metadata":{"name":"b","finalizers":["not mine"]}})", "", 422,
                 "Invalid"},
         Refusal{"enum", "POST", kWidgets, R"({"metadata":{"name":"w"},"spec":{"size":"huge"}})", "", 422, "Invalid"},
         Refusal{"minimum", "POST", kWidgets, R"({"metadata":{"name":"w"},"spec":{"replicas":-1}})", "", 422,
