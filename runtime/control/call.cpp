@@ -65,7 +65,6 @@ std::size_t CallState::end() {
         const std::lock_guard lock(objects_mutex_);
         left.swap(objects_);
         held.swap(held_);
-        leaked = over_held_;
     }
     for (const auto& [handle_of, release] : held) {
         release();
@@ -153,11 +152,11 @@ const capstan_obj* CallState::hand_out(kube::ObjectPtr object, const GroupVersio
         if (objects_.size() > kHeldObjectsMax) {
             evicted = objects_.front();
             objects_.erase(objects_.begin());
-            ++over_held_;
         }
     }
     if (evicted != nullptr) {
         handles().objects.take(evicted);
+        core->metrics.leaked_objects.with({unit->manifest().id}).add();
     }
     return static_cast<const capstan_obj*>(made);
 }

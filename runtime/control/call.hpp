@@ -112,7 +112,6 @@ private:
     std::mutex objects_mutex_;  // guards what follows
     std::map<const void*, std::function<void()>> held_;
     std::vector<const void*> objects_;
-    std::size_t over_held_{0};
 };
 
 // The call this thread is working for, for host functions that are given none (log).

@@ -48,12 +48,21 @@ Result<void> Controller::enqueue(const ObjectKey& key, const queue::AddOptions& 
 }
 
 void Controller::set_running(bool running) {
-    bool start = false;
     {
         const std::lock_guard lock(mutex_);
         running_ = running;
+    }
+    reopen();
+}
+
+// Called by the supervisor and by the loop: whoever comes last sees both conditions.
+void Controller::reopen() {
+    bool start = false;
+    {
+        const std::lock_guard lock(mutex_);
         open_ = running_ && synced_.load();
-        start = open_ && workers_.empty() && !stopping_;
+        start = open_ && !started_ && !stopping_;
+        started_ = started_ || start;
     }
     if (start) {
         for (std::uint32_t i = 0; i < worker_count_; ++i) {

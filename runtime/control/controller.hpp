@@ -52,6 +52,7 @@ private:
     struct WatchState;
     struct Worker;
 
+    void reopen();
     Result<void> start_worker();
     void work(const std::shared_ptr<Worker>& self);
     std::shared_ptr<CallState> make_call(const ObjectKey& key, MonotonicTime start);  // nullptr: no instance takes it
@@ -87,7 +88,8 @@ private:
     std::string waiting_for_;
     queue::WorkQueue queue_;
     bool running_{false};
-    bool open_{false};  // running and synced
+    bool open_{false};     // running and synced
+    bool started_{false};  // has workers
     bool stopping_{false};
     std::vector<std::shared_ptr<Worker>> workers_;
     std::size_t stuck_{0};

@@ -151,16 +151,14 @@ void Controller::check_synced() {
         }
     }
     bool changed = false;
-    bool running = false;
     {
         const std::lock_guard lock(mutex_);
         changed = waiting != waiting_for_ || all != synced_.load();
         waiting_for_ = waiting;
-        running = running_;
         synced_.store(all);
     }
     if (changed) {
-        set_running(running);
+        reopen();
         unit_.controllers_changed();
     }
 }

@@ -20,6 +20,7 @@ struct Runtime::State : std::enable_shared_from_this<Runtime::State> {
     std::shared_ptr<Core> core;  // shared with threads of plugins that do not return
     std::vector<std::shared_ptr<Unit>> units;
     bool started{false};
+    bool stopped{false};
     // While stopping:
     std::size_t awaited{0};
     std::vector<std::string> stopped_ids;
@@ -57,6 +58,7 @@ struct Runtime::State : std::enable_shared_from_this<Runtime::State> {
         for (const std::string& what : report.left) {
             core->parts.log.error("did not stop in time", {{"what", what}});
         }
+        stopped = true;
         auto call = std::exchange(done, nullptr);
         call(report);
     }
@@ -76,7 +78,7 @@ Runtime::Runtime(Parts parts, RuntimeOptions options)
 }
 
 Runtime::~Runtime() {
-    CAPSTAN_CHECK(!state_->started || (state_->awaited == 0 && !state_->done), "stop() has not reported");
+    CAPSTAN_CHECK(!state_->started || state_->stopped, "stop() has not reported");
     for (const auto& unit : state_->units) {
         unit->drop_watches();
     }

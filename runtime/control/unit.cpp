@@ -163,6 +163,7 @@ void Unit::wake_all() {
 void Unit::controllers_changed() { update_health(); }
 
 void Unit::update_health() {
+    const std::lock_guard publishing(health_mutex_);
     const std::string check = "plugin/" + plugin_.manifest.id;
     PluginPhase phase{};
     std::string failure;

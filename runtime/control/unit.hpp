@@ -102,6 +102,7 @@ private:
     std::unique_ptr<Thread> thread_;   // the supervisor
     std::unique_ptr<Signal> signal_;   // wakes the supervisor
 
+    std::mutex health_mutex_;  // makes looking and publishing one step; taken before every other
     mutable std::mutex mutex_;  // guards what follows
     PluginPhase phase_{PluginPhase::starting};
     std::string failure_;
