@@ -181,9 +181,9 @@ void Up::look() {
         said_at_ = now;
     }
     if (!refused.empty() || now >= deadline_) {
-        const std::string text = refused.empty() ? "not ready in time, see above; the operator's log is " + options_.dir + "/operator.log"
-                                                 : refused;
-        std::fprintf(stderr, "capstan up: %s\n", text.c_str());
+        const std::string why = refused.empty() ? "not ready in time, see above; the operator's log is " + options_.dir + "/operator.log"
+                                                : refused;
+        std::fprintf(stderr, "capstan up: %s\n", why.c_str());
         end(refused.empty() ? 1 : 2);
         return;
     }
