@@ -107,6 +107,7 @@ TEST(Runtime, OwnWritesAreReadBackWhileTheWatchLags) {
         }
         return outcome;
     };
+    const ShutDownFirst end(world);
     world.add(plugin);
     world.boot();
     world.run_for(20s);
@@ -121,6 +122,7 @@ TEST(Runtime, OwnWritesAreReadBackWhileTheWatchLags) {
 TEST(Runtime, RelistAfterCompactionDoesNotLoseADelete) {
     DemoRecord record;
     World world;
+    const ShutDownFirst end(world);
     world.add(demo_plugin(record));
     world.boot();
     world.put_config_map("a", "1");
@@ -151,6 +153,7 @@ TEST(Runtime, PermissionsOutsideTheManifestAreNotSent) {
         cached = call.cache().get("Service", {"ns", "x"}).error().code;
         return Outcome::done();
     };
+    const ShutDownFirst end(world);
     world.add(plugin);
     world.boot();
     world.put_config_map("a", "1");
@@ -178,6 +181,7 @@ TEST(Runtime, RemoveNeedsALiveObjectOfTheSameCall) {
         removed = live && call.client().remove(live.value());
         return Outcome::done();
     };
+    const ShutDownFirst end(world);
     world.add(plugin);
     world.boot();
     world.put_config_map("a", "1");
@@ -205,6 +209,7 @@ TEST(Runtime, AfterParkedAndEnqueueAreObeyed) {
         }
         return Outcome::done();
     };
+    const ShutDownFirst end(world);
     world.add(plugin);
     world.boot();
     world.put_config_map("again", "1");
@@ -240,6 +245,7 @@ TEST(Runtime, OneFailingKeyDoesNotSlowTheOthers) {
         worst = std::max(worst, call.now() - put[request.key.name]);
         return Outcome::done();
     };
+    const ShutDownFirst end(world);
     world.add(plugin);
     world.boot();
     world.put_config_map("bad", "1");
@@ -265,6 +271,7 @@ TEST(Runtime, KeyThatKeepsWakingItselfIsSlowedDown) {
         EXPECT_TRUE(call.client().patch_merge("v1/ConfigMap", request.key, patch).has_value());
         return Outcome::done();
     };
+    const ShutDownFirst end(world);
     world.add(plugin);
     world.boot();
     world.put_config_map("a", "1");
@@ -279,6 +286,7 @@ TEST(Runtime, KeyThatKeepsWakingItselfIsSlowedDown) {
 TEST(Runtime, MissingKindDegradesOnlyItsPluginAndHeals) {
     DemoRecord record;
     World world;
+    const ShutDownFirst end(world);
     world.add(demo_plugin(record));
     TestPlugin other;
     other.id = "late.example.io";
@@ -331,6 +339,7 @@ TEST(Runtime, ResyncWakesEveryKeyNowAndThen) {
         {"watches", json::list({{{"gvk", "v1/ConfigMap"}, {"role", "for"}, {"predicate", {{"generationChanged", true}}}},
                                 {{"gvk", "v1/Secret"}, {"role", "owns"}, {"predicate", true}}})},
     }});
+    const ShutDownFirst end(world);
     world.add(demo_plugin(record, "demo.example.io", {{"controllers", controllers}}));
     world.boot();
     world.put_config_map("a", "1");
@@ -354,6 +363,7 @@ TEST(Runtime, PredicateFiltersBeforeTheQueueAndIsCounted) {
         ++record.runs[request.key.to_string()];
         return Outcome::done();
     };
+    const ShutDownFirst end(world);
     world.add(plugin);
     world.boot();
     world.put_config_map("a", "1");
@@ -378,6 +388,7 @@ TEST(Runtime, EventsAreMergedIntoSeries) {
         }
         return Outcome::done();
     };
+    const ShutDownFirst end(world);
     world.add(plugin);
     world.boot();
     world.put_config_map("a", "1");

@@ -95,4 +95,20 @@ private:
     std::uint64_t requests_seen_{0};
 };
 
+// Ends a world's process before the locals die that its plugins write to: declare it after them.
+class ShutDownFirst {
+public:
+    explicit ShutDownFirst(World& world) noexcept : world_(world) {}
+    ~ShutDownFirst() {
+        if (world_.runtime != nullptr) {
+            world_.shut_down();
+        }
+    }
+    ShutDownFirst(const ShutDownFirst&) = delete;
+    ShutDownFirst& operator=(const ShutDownFirst&) = delete;
+
+private:
+    World& world_;
+};
+
 }  // namespace capstan::test
