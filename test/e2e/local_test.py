@@ -30,6 +30,23 @@ def versions(api):
     return found
 
 
+def settled(cluster, quiet=4.0, limit=60.0):
+    """The versions once every pod is ready and nothing has been written for `quiet` seconds: tests before this one may
+    have left a member that is still coming back."""
+    end = time.monotonic() + limit
+    seen, since = None, time.monotonic()
+    while time.monotonic() < end:
+        now = versions(cluster.api())
+        pods = cluster.api().items("/api/v1/pods")
+        ready = all(c["status"] == "True" for p in pods for c in p["status"].get("conditions", []) if c["type"] == "Ready")
+        if now != seen or not ready:
+            seen, since = now, time.monotonic()
+        elif time.monotonic() - since >= quiet:
+            return now
+        time.sleep(0.2)
+    raise AssertionError(f"the cluster did not settle in {limit} s")
+
+
 class ThreeMembers(unittest.TestCase):
     """One cluster for all tests of this class; each leaves it healthy."""
 
@@ -106,9 +123,8 @@ class ThreeMembers(unittest.TestCase):
         self.cluster.await_ready()
 
     def test_writes_nothing_at_rest(self):
-        time.sleep(8)  # the last refresh of sizes after what the other tests wrote
         api = self.cluster.api()
-        before = versions(api)
+        before = settled(self.cluster, quiet=8.0)  # sizes are written at most every 5 s
         start = time.monotonic()
         time.sleep(REST_SECONDS)
         after = versions(api)
@@ -120,7 +136,7 @@ class ThreeMembers(unittest.TestCase):
 
     def test_a_restarted_operator_changes_nothing(self):
         api = self.cluster.api()
-        before = versions(api)
+        before = settled(self.cluster)
         pids = [p for p in self.cluster.processes() if self.is_operator(p)]
         self.assertEqual(len(pids), 1)
         os.kill(pids[0], signal.SIGKILL)
