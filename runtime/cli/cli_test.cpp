@@ -13,6 +13,16 @@ TEST(TextTable, AlignsColumnsWithoutTrailingBlanks) {
     EXPECT_EQ(text_table({}), "");
 }
 
+TEST(TextTable, ShowsTheColumnsOfAServersTable) {
+    const json::Value table = {
+        {"columnDefinitions", json::list({{{"name", "Name"}, {"priority", 0}}, {{"name", "Node"}, {"priority", 1}}})},
+        {"rows", json::list({{{"cells", json::list({"a", nullptr})}, {"object", {{"metadata", {{"namespace", "ns"}}}}}}})},
+    };
+    using Rows = std::vector<std::vector<std::string>>;
+    EXPECT_EQ(table_rows(table, false, false), (Rows{{"NAME"}, {"a"}}));
+    EXPECT_EQ(table_rows(table, true, true), (Rows{{"NAMESPACE", "NAME", "NODE"}, {"ns", "a", "<none>"}}));
+}
+
 TEST(PodTokens, VerifiesItsOwnAndNothingElse) {
     const PodTokens tokens("key"), others("another key");
     const std::string token = tokens.issue({"ns", "account", "pod-0", "uid-1"});

@@ -1,5 +1,6 @@
 #include "runtime/cli/local_client.hpp"
 
+#include "runtime/cli/text_table.hpp"
 #include "runtime/kube/status.hpp"
 #include "runtime/local/apiserver/api_server.hpp"
 #include "runtime/local/apiserver/rbac.hpp"
@@ -10,14 +11,6 @@ namespace {
 
 constexpr const char* kJson = "application/json";
 constexpr const char* kTable = "application/json;as=Table;v=v1;g=meta.k8s.io";
-
-// One cell of a Table row as text.
-std::string cell_text(const json::Value& cell) {
-    if (const std::string* text = cell.if_string()) {
-        return *text;
-    }
-    return cell.is_null() ? "<none>" : json::dump(cell);
-}
 
 }  // namespace
 
@@ -72,29 +65,7 @@ Result<std::vector<json::Value>> LocalClient::list(const GroupVersionKind& gvk, 
 Result<std::vector<std::vector<std::string>>> LocalClient::table(const GroupVersionKind& gvk, const std::string& ns, bool wide) {
     CAPSTAN_TRY(const std::string target, path(gvk, ns, {}));
     CAPSTAN_TRY(const json::Value answer, send("GET", target, kTable, {}));
-    const json::View view(answer);
-    std::vector<std::size_t> shown;
-    std::vector<std::vector<std::string>> rows(1);
-    for (std::size_t i = 0; i < view["columnDefinitions"].array().size(); ++i) {
-        const json::View column = view["columnDefinitions"][i];
-        if (wide || column["priority"].int_or(0) == 0) {
-            shown.push_back(i);
-            std::string name(column["name"].string_or(""));
-            for (char& c : name) {
-                c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-            }
-            rows[0].push_back(std::move(name));
-        }
-    }
-    for (const json::Value& row : view["rows"].array()) {
-        const json::Array& cells = json::View(row)["cells"].array();
-        std::vector<std::string> texts;
-        for (const std::size_t i : shown) {
-            texts.push_back(i < cells.size() ? cell_text(cells[i]) : "");
-        }
-        rows.push_back(std::move(texts));
-    }
-    return rows;
+    return table_rows(answer, wide, false);
 }
 
 Result<json::Value> LocalClient::apply(json::Value object) {

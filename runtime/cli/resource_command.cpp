@@ -38,36 +38,6 @@ std::vector<std::string> split_words(const std::string& text) {
     return words;
 }
 
-void print_table(const json::Value& table, bool wide, bool with_namespace) {
-    const json::View view(table);
-    std::vector<std::size_t> shown;
-    std::vector<std::vector<std::string>> rows(1);
-    if (with_namespace) {
-        rows[0].push_back("NAMESPACE");
-    }
-    for (std::size_t i = 0; i < view["columnDefinitions"].array().size(); ++i) {
-        if (wide || view["columnDefinitions"][i]["priority"].int_or(0) == 0) {
-            shown.push_back(i);
-            std::string name(view["columnDefinitions"][i]["name"].string_or(""));
-            std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-            rows[0].push_back(std::move(name));
-        }
-    }
-    for (const json::Value& row : view["rows"].array()) {
-        std::vector<std::string> texts;
-        if (with_namespace) {
-            texts.emplace_back(json::View(row)["object"]["metadata"]["namespace"].string_or(""));
-        }
-        const json::View cells = json::View(row)["cells"];
-        for (const std::size_t i : shown) {
-            const json::View cell = cells[i];
-            texts.push_back(cell.present() ? (cell.value()->if_string() ? *cell.value()->if_string() : json::dump(*cell.value())) : "<none>");
-        }
-        rows.push_back(std::move(texts));
-    }
-    std::fputs(text_table(rows).c_str(), stdout);
-}
-
 Result<void> get_one(Session& session, const ResourceOptions& options, const Served& served, const std::string& name) {
     const std::string ns = options.all_namespaces ? "" : session.ns();
     std::string target = session.path(served, ns, name);
@@ -82,7 +52,8 @@ Result<void> get_one(Session& session, const ResourceOptions& options, const Ser
             std::fprintf(stderr, "no %s in %s\n", served.plural.c_str(), ns.empty() ? "any namespace" : ns.c_str());
             return ok();
         }
-        print_table(answer, options.output == "wide", options.all_namespaces && served.namespaced);
+        const bool with_namespace = options.all_namespaces && served.namespaced;
+        std::fputs(text_table(table_rows(answer, options.output == "wide", with_namespace)).c_str(), stdout);
     } else if (options.output == "json") {
         std::printf("%s\n", json::dump_pretty(answer).c_str());
     } else if (options.output == "yaml") {

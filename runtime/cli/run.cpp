@@ -262,7 +262,6 @@ int Host::run() {
     }
     bool stop_asked = false;
     for (const int signal : {SIGINT, SIGTERM}) {
-        CAPSTAN_CHECK(signals_.size() < 2, "two signals");
         if (auto watch = loop_->on_signal(signal, [&] { stop_asked = true; })) {
             signals_.push_back(std::move(watch).value());
         }

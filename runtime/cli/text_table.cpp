@@ -27,4 +27,38 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows) {
     return out;
 }
 
+std::vector<std::vector<std::string>> table_rows(const json::Value& table, bool wide, bool with_namespace) {
+    const json::View view(table);
+    std::vector<std::size_t> shown;
+    std::vector<std::vector<std::string>> rows(1);
+    if (with_namespace) {
+        rows[0].push_back("NAMESPACE");
+    }
+    for (std::size_t i = 0; i < view["columnDefinitions"].array().size(); ++i) {
+        const json::View column = view["columnDefinitions"][i];
+        if (wide || column["priority"].int_or(0) == 0) {
+            shown.push_back(i);
+            std::string name(column["name"].string_or(""));
+            for (char& c : name) {
+                c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+            }
+            rows[0].push_back(std::move(name));
+        }
+    }
+    for (const json::Value& row : view["rows"].array()) {
+        const json::View described(row);
+        std::vector<std::string> texts;
+        if (with_namespace) {
+            texts.emplace_back(described["object"]["metadata"]["namespace"].string_or(""));
+        }
+        for (const std::size_t i : shown) {
+            const json::View cell = described["cells"][i];
+            const std::string* text = cell.present() ? cell.value()->if_string() : nullptr;
+            texts.push_back(text != nullptr ? *text : cell.present() ? json::dump(*cell.value()) : "<none>");
+        }
+        rows.push_back(std::move(texts));
+    }
+    return rows;
+}
+
 }  // namespace capstan::cli

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
 
-std::string describe(const HttpRequest& request, std::int64_t body_bytes) {
+std::string describe(const HttpRequest& request) {
     json::Value headers = json::object();
     for (const auto& [name, value] : request.headers) {
         headers.set(name, value);
@@ -26,7 +26,6 @@ std::string describe(const HttpRequest& request, std::int64_t body_bytes) {
     if (request.tls.insecure) {
         tls.set("insecure", true);
     }
-    static_cast<void>(body_bytes);
     return json::dump({{"method", request.method},
                        {"url", request.url},
                        {"headers", std::move(headers)},
@@ -116,7 +115,7 @@ Result<HttpStream> Http::open(const HttpRequest& request, std::int64_t body_byte
         return fail(Code::unsupported, "the host has no capstan.http/1");
     }
     capstan_http* handle = nullptr;
-    const capstan_rc rc = table->open(call_->handle(), to_str(describe(request, body_bytes)), body_bytes, &handle);
+    const capstan_rc rc = table->open(call_->handle(), to_str(describe(request)), body_bytes, &handle);
     if (rc != CAPSTAN_OK) {
         return fail(call_->last_error(rc, request.method + " " + request.url));
     }
