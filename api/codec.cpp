@@ -11,7 +11,7 @@ namespace {
 __extension__ using Wide = unsigned __int128;
 
 constexpr std::size_t kQuantityBytesMax = 64;
-constexpr int kDigitsMax = 19;    // 10^19 * 2^60 and 10^19 * 10^18 fit 128 bits
+constexpr int kDigitsMax = 19;  // 10^19 * 2^60 and 10^19 * 10^18 fit 128 bits
 constexpr int kExponentMax = 18;
 
 struct Factor {
@@ -26,9 +26,22 @@ std::optional<Factor> suffix_factor(std::string_view suffix) {
         Factor factor;
     };
     static constexpr Row kRows[] = {
-        {"", {0, 0}},    {"n", {0, -9}},  {"u", {0, -6}},  {"m", {0, -3}},  {"k", {0, 3}},   {"M", {0, 6}},
-        {"G", {0, 9}},   {"T", {0, 12}},  {"P", {0, 15}},  {"E", {0, 18}},  {"Ki", {10, 0}}, {"Mi", {20, 0}},
-        {"Gi", {30, 0}}, {"Ti", {40, 0}}, {"Pi", {50, 0}}, {"Ei", {60, 0}},
+        {"", {0, 0}},
+        {"n", {0, -9}},
+        {"u", {0, -6}},
+        {"m", {0, -3}},
+        {"k", {0, 3}},
+        {"M", {0, 6}},
+        {"G", {0, 9}},
+        {"T", {0, 12}},
+        {"P", {0, 15}},
+        {"E", {0, 18}},
+        {"Ki", {10, 0}},
+        {"Mi", {20, 0}},
+        {"Gi", {30, 0}},
+        {"Ti", {40, 0}},
+        {"Pi", {50, 0}},
+        {"Ei", {60, 0}},
     };
     for (const Row& row : kRows) {
         if (row.suffix == suffix) {
@@ -40,7 +53,8 @@ std::optional<Factor> suffix_factor(std::string_view suffix) {
         int exponent = 0;
         const char* last = digits.data() + digits.size();
         auto [end, code] = std::from_chars(digits.data(), last, exponent);
-        if (code == std::errc{} && end == last && exponent >= -kExponentMax && exponent <= kExponentMax) {
+        if (code == std::errc{} && end == last && exponent >= -kExponentMax &&
+            exponent <= kExponentMax) {
             return Factor{0, exponent};
         }
     }
@@ -134,7 +148,8 @@ Result<void> decode(const json::View& view, std::int64_t& out) {
 }
 Result<void> decode(const json::View& view, std::int32_t& out) {
     CAPSTAN_TRY(auto wide, view.as_int());
-    if (wide < std::numeric_limits<std::int32_t>::min() || wide > std::numeric_limits<std::int32_t>::max()) {
+    if (wide < std::numeric_limits<std::int32_t>::min() ||
+        wide > std::numeric_limits<std::int32_t>::max()) {
         return fail(view.error("outside 32 bits"));
     }
     out = static_cast<std::int32_t>(wide);
@@ -200,7 +215,8 @@ Result<std::size_t> decode_enum(const json::View& view, std::span<const std::str
 
 json::Value encode(const IntOrString& in) {
     std::int64_t number = 0;
-    if (in.integer && std::from_chars(in.text.data(), in.text.data() + in.text.size(), number).ec == std::errc{}) {
+    if (in.integer && std::from_chars(in.text.data(), in.text.data() + in.text.size(), number).ec ==
+                          std::errc{}) {
         return number;
     }
     return in.text;

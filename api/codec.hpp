@@ -1,6 +1,8 @@
-// What the generated types of api/ are made of: metadata, quantities, and reading and writing of fields.
+// What the generated types of api/ are made of: metadata, quantities, and reading and writing of
+// fields.
 //
-// Errors of every decode(): invalid, "<path>: missing" or "<path>: expected …, found …". Thread: values.
+// Errors of every decode(): invalid, "<path>: missing" or "<path>: expected …, found …". Thread:
+// values.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -23,12 +25,13 @@ using StringMap = std::map<std::string, std::string>;
 
 // A value that manifests write as a number or as text (quantities, ports). Kept as it was written.
 struct IntOrString {
-    std::string text;       // decimal digits when `integer`
+    std::string text;  // decimal digits when `integer`
     bool integer{false};
     bool operator==(const IntOrString&) const = default;
 };
 
-// The quantity in whole units (bytes), rounded up as Kubernetes does. Errors: invalid (not a quantity, or beyond int64).
+// The quantity in whole units (bytes), rounded up as Kubernetes does. Errors: invalid (not a
+// quantity, or beyond int64).
 Result<std::int64_t> quantity(const IntOrString& value);
 
 struct OwnerReference {
@@ -73,12 +76,24 @@ Result<void> decode(const json::View& view, ObjectMeta& out);  // an absent bloc
 // The position of the text in `names`. Errors: invalid, with the accepted values.
 Result<std::size_t> decode_enum(const json::View& view, std::span<const std::string_view> names);
 
-inline json::Value encode(const std::string& in) { return in; }
-inline json::Value encode(bool in) { return in; }
-inline json::Value encode(double in) { return in; }
-inline json::Value encode(std::int64_t in) { return in; }
-inline json::Value encode(std::int32_t in) { return in; }
-inline json::Value encode(const json::Value& in) { return in; }
+inline json::Value encode(const std::string& in) {
+    return in;
+}
+inline json::Value encode(bool in) {
+    return in;
+}
+inline json::Value encode(double in) {
+    return in;
+}
+inline json::Value encode(std::int64_t in) {
+    return in;
+}
+inline json::Value encode(std::int32_t in) {
+    return in;
+}
+inline json::Value encode(const json::Value& in) {
+    return in;
+}
 json::Value encode(const IntOrString& in);
 json::Value encode(const StringMap& in);
 json::Value encode(const OwnerReference& in);

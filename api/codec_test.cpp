@@ -21,18 +21,27 @@ TEST_P(QuantityTest, IsReadInWholeUnitsRoundedUp) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Rows, QuantityTest,
-    testing::Values(QuantityRow{"plain", "8589934592", 8589934592}, QuantityRow{"gibi", "8Gi", 8589934592},
-                    QuantityRow{"giga", "8G", 8000000000}, QuantityRow{"fraction", "1.5Ki", 1536},
-                    QuantityRow{"leading_point", ".5k", 500}, QuantityRow{"milli_rounds_up", "1500m", 2},
-                    QuantityRow{"exact_tenth", "0.1k", 100}, QuantityRow{"exponent", "1e3", 1000},
-                    QuantityRow{"exponent_plus", "2E+3", 2000}, QuantityRow{"exa", "7E", 7000000000000000000},
-                    QuantityRow{"negative", "-3Ki", -3072}, QuantityRow{"largest", "9223372036854775807", INT64_MAX},
-                    QuantityRow{"too_large", "8Ei", std::nullopt}, QuantityRow{"unit_gb", "1GB", std::nullopt},
-                    QuantityRow{"empty", "", std::nullopt}, QuantityRow{"only_suffix", "Gi", std::nullopt},
-                    QuantityRow{"two_points", "1.2.3", std::nullopt}, QuantityRow{"blank", "1 Gi", std::nullopt}),
-    [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows,
+                         QuantityTest,
+                         testing::Values(QuantityRow{"plain", "8589934592", 8589934592},
+                                         QuantityRow{"gibi", "8Gi", 8589934592},
+                                         QuantityRow{"giga", "8G", 8000000000},
+                                         QuantityRow{"fraction", "1.5Ki", 1536},
+                                         QuantityRow{"leading_point", ".5k", 500},
+                                         QuantityRow{"milli_rounds_up", "1500m", 2},
+                                         QuantityRow{"exact_tenth", "0.1k", 100},
+                                         QuantityRow{"exponent", "1e3", 1000},
+                                         QuantityRow{"exponent_plus", "2E+3", 2000},
+                                         QuantityRow{"exa", "7E", 7000000000000000000},
+                                         QuantityRow{"negative", "-3Ki", -3072},
+                                         QuantityRow{"largest", "9223372036854775807", INT64_MAX},
+                                         QuantityRow{"too_large", "8Ei", std::nullopt},
+                                         QuantityRow{"unit_gb", "1GB", std::nullopt},
+                                         QuantityRow{"empty", "", std::nullopt},
+                                         QuantityRow{"only_suffix", "Gi", std::nullopt},
+                                         QuantityRow{"two_points", "1.2.3", std::nullopt},
+                                         QuantityRow{"blank", "1 Gi", std::nullopt}),
+                         [](const auto& row) { return row.param.name; });
 
 TEST(Codec, IntOrStringKeepsItsForm) {
     for (const json::Value& written : {json::Value(16), json::Value("16Gi")}) {

@@ -11,12 +11,13 @@ json::Value minimal() {
         {"apiVersion", kApiVersion},
         {"kind", "Etcd"},
         {"metadata", {{"name", "main"}, {"namespace", "shop"}}},
-        {"spec", {
-            {"replicas", 3},
-            {"labels", {{"app", "main"}}},
-            {"etcd", json::object()},
-            {"backup", json::object()},
-        }},
+        {"spec",
+         {
+             {"replicas", 3},
+             {"labels", {{"app", "main"}}},
+             {"etcd", json::object()},
+             {"backup", json::object()},
+         }},
     };
 }
 
@@ -38,20 +39,27 @@ TEST(EtcdType, WritesWhatItReadForEveryKindOfField) {
         {"quota", "8Gi"},
         {"metrics", "extensive"},
         {"resources", {{"requests", {{"cpu", "50m"}}}}},
-        {"clientUrlTls", {
-            {"tlsCASecretRef", {{"name", "ca"}, {"dataKey", "bundle.crt"}}},
-            {"serverTLSSecretRef", {{"name", "server"}}},
-        }},
-        {"additionalAdvertisePeerURLs", json::list({
-            {{"memberName", "main-0"}, {"urls", json::list({"http://10.0.0.1:2380"})}},
-        })},
+        {"clientUrlTls",
+         {
+             {"tlsCASecretRef", {{"name", "ca"}, {"dataKey", "bundle.crt"}}},
+             {"serverTLSSecretRef", {{"name", "server"}}},
+         }},
+        {"additionalAdvertisePeerURLs",
+         json::list({
+             {{"memberName", "main-0"}, {"urls", json::list({"http://10.0.0.1:2380"})}},
+         })},
     };
     written["status"] = {
         {"observedGeneration", 4},
-        {"conditions", json::list({{
-            {"type", "Ready"}, {"status", "True"}, {"reason", "Quorate"}, {"message", ""},
-            {"lastTransitionTime", "2026-01-01T00:00:00Z"}, {"lastUpdateTime", "2026-01-01T00:00:00Z"},
-        }})},
+        {"conditions",
+         json::list({{
+             {"type", "Ready"},
+             {"status", "True"},
+             {"reason", "Quorate"},
+             {"message", ""},
+             {"lastTransitionTime", "2026-01-01T00:00:00Z"},
+             {"lastUpdateTime", "2026-01-01T00:00:00Z"},
+         }})},
         {"memberRefs", json::list({{{"name", "main-0"}, {"uid", "u"}}})},
     };
     Etcd etcd;
@@ -80,28 +88,41 @@ TEST_P(EtcdTypeBad, NamesTheField) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, EtcdTypeBad,
-    testing::Values(BadRow{"required_field", "replicas", nullptr, "/spec/replicas: missing"},
-                    BadRow{"wrong_kind", "replicas", "3", "/spec/replicas: expected integer, found string"},
-                    BadRow{"inner_object", "backup", {{"store", {{"provider", "S3"}}}},
-                           "/spec/backup/store/prefix: missing"},
-                    BadRow{"closed_set", "etcd", {{"metrics", "all"}},
-                           "/spec/etcd/metrics: \"all\" is none of basic, extensive"}),
+    Rows,
+    EtcdTypeBad,
+    testing::Values(
+        BadRow{"required_field", "replicas", nullptr, "/spec/replicas: missing"},
+        BadRow{"wrong_kind", "replicas", "3", "/spec/replicas: expected integer, found string"},
+        BadRow{"inner_object",
+               "backup",
+               {{"store", {{"provider", "S3"}}}},
+               "/spec/backup/store/prefix: missing"},
+        BadRow{"closed_set",
+               "etcd",
+               {{"metrics", "all"}},
+               "/spec/etcd/metrics: \"all\" is none of basic, extensive"}),
     [](const auto& row) { return row.param.name; });
 
 TEST(EtcdMemberType, ReadsStatesAndBothSpellingsOfAnOutcome) {
     json::Value written = {
         {"metadata", {{"name", "main-0"}}},
-        {"status", {
-            {"id", "8e9e05c52164694d"},
-            {"dbSize", 24576},
-            {"transitions", json::list({
-                {{"state", "New"}, {"reason", "ClusterScaledUp"}, {"transitionTime", "2026-01-01T00:00:00Z"}},
-                {{"state", "Started"}, {"subState", "Leader"}, {"reason", "GainedClusterLeadership"},
-                 {"transitionTime", "2026-01-01T00:00:01Z"}},
-            })},
-            {"lastRestoration", {{"status", "In-Progress"}, {"startTime", "2026-01-01T00:00:00Z"}}},
-        }},
+        {"status",
+         {
+             {"id", "8e9e05c52164694d"},
+             {"dbSize", 24576},
+             {"transitions",
+              json::list({
+                  {{"state", "New"},
+                   {"reason", "ClusterScaledUp"},
+                   {"transitionTime", "2026-01-01T00:00:00Z"}},
+                  {{"state", "Started"},
+                   {"subState", "Leader"},
+                   {"reason", "GainedClusterLeadership"},
+                   {"transitionTime", "2026-01-01T00:00:01Z"}},
+              })},
+             {"lastRestoration",
+              {{"status", "In-Progress"}, {"startTime", "2026-01-01T00:00:00Z"}}},
+         }},
     };
     EtcdMember member;
     auto got = decode(json::View(written), member);

@@ -46,7 +46,9 @@ bool to_socket_address(const Address& address, SocketAddress& out) {
     return false;
 }
 
-std::string error_text(std::string_view what) { return std::string(what) + ": " + std::strerror(errno); }
+std::string error_text(std::string_view what) {
+    return std::string(what) + ": " + std::strerror(errno);
+}
 
 // Value of a header in a head ("" when absent); names compare without case.
 std::string_view header(std::string_view head, std::string_view name) {
@@ -56,8 +58,9 @@ std::string_view header(std::string_view head, std::string_view name) {
         const std::size_t end = std::min(head.find("\r\n", start), head.size());
         const std::string_view line = head.substr(start, end - start);
         if (line.size() > name.size() && line[name.size()] == ':' &&
-            std::equal(name.begin(), name.end(), line.begin(),
-                       [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); })) {
+            std::equal(name.begin(), name.end(), line.begin(), [](char a, char b) {
+                return a == std::tolower(static_cast<unsigned char>(b));
+            })) {
             std::string_view value = line.substr(name.size() + 1);
             while (!value.empty() && value.front() == ' ') {
                 value.remove_prefix(1);
@@ -148,23 +151,31 @@ void Fetch::close() {
     }
 }
 
-void Fetch::start(const Address& peer, std::string_view path, std::string_view bearer_token, Time now) {
+void Fetch::start(const Address& peer,
+                  std::string_view path,
+                  std::string_view bearer_token,
+                  Time now) {
     close();
     SocketAddress target;
     to_socket_address(peer, target);
     fd_ = ::socket(target.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     deadline_ = now + kFetchTimeout;
     in_.clear();
-    out_ = "GET " + std::string(path) + " HTTP/1.1\r\nHost: " + peer.host + "\r\nConnection: close\r\n";
+    out_ = "GET " + std::string(path) + " HTTP/1.1\r\nHost: " + peer.host +
+           "\r\nConnection: close\r\n";
     if (!bearer_token.empty()) {
         out_ += "Authorization: Bearer " + std::string(bearer_token) + "\r\n";
     }
     out_ += "\r\n";
-    failed_at_start_ = fd_ >= 0 && ::connect(fd_, reinterpret_cast<sockaddr*>(&target.storage), target.length) != 0 &&
-                       errno != EINPROGRESS;
+    failed_at_start_ =
+        fd_ >= 0 &&
+        ::connect(fd_, reinterpret_cast<sockaddr*>(&target.storage), target.length) != 0 &&
+        errno != EINPROGRESS;
 }
 
-pollfd Fetch::poll_entry() const { return {fd_, static_cast<short>(out_.empty() ? POLLIN : POLLOUT), 0}; }
+pollfd Fetch::poll_entry() const {
+    return {fd_, static_cast<short>(out_.empty() ? POLLIN : POLLOUT), 0};
+}
 
 bool Fetch::finish(Reply& reply, Reply value) {
     close();
@@ -231,22 +242,26 @@ std::string Listener::listen(const Address& address) {
     }
     const int on = 1;
     ::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (::bind(fd_, reinterpret_cast<sockaddr*>(&target.storage), target.length) != 0 || ::listen(fd_, 64) != 0) {
+    if (::bind(fd_, reinterpret_cast<sockaddr*>(&target.storage), target.length) != 0 ||
+        ::listen(fd_, 64) != 0) {
         return std::strerror(errno);
     }
     return {};
 }
 
 void Listener::add_poll_entries(std::vector<pollfd>& entries) const {
-    entries.push_back({fd_, static_cast<short>(connections_.size() < kConnectionsMax ? POLLIN : 0), 0});
+    entries.push_back(
+        {fd_, static_cast<short>(connections_.size() < kConnectionsMax ? POLLIN : 0), 0});
     for (const Connection& connection : connections_) {
-        entries.push_back({connection.fd, static_cast<short>(connection.out.empty() ? POLLIN : POLLOUT), 0});
+        entries.push_back(
+            {connection.fd, static_cast<short>(connection.out.empty() ? POLLIN : POLLOUT), 0});
     }
 }
 
 void Listener::step(const std::vector<pollfd>& entries, Time now, const Answer& answer) {
     const auto revents_of = [&](int fd) {
-        const auto found = std::find_if(entries.begin(), entries.end(), [fd](const pollfd& e) { return e.fd == fd; });
+        const auto found = std::find_if(
+            entries.begin(), entries.end(), [fd](const pollfd& e) { return e.fd == fd; });
         return found == entries.end() ? short{0} : found->revents;
     };
     for (Connection& connection : connections_) {
@@ -262,20 +277,24 @@ void Listener::step(const std::vector<pollfd>& entries, Time now, const Answer& 
             }
             connection.in.append(buffer.data(), static_cast<std::size_t>(got));
             if (connection.in.find("\r\n\r\n") == std::string::npos) {
-                connection.deadline = connection.in.size() > kRequestBytesMax ? now : connection.deadline;
+                connection.deadline =
+                    connection.in.size() > kRequestBytesMax ? now : connection.deadline;
                 continue;
             }
             const std::size_t space = connection.in.find(' ');
             const std::size_t end = connection.in.find_first_of(" ?\r", space + 1);
-            const Reply reply = space == std::string::npos || end == std::string::npos
-                                    ? Reply{400, "bad request\n"}
-                                    : answer(std::string_view(connection.in).substr(0, space),
-                                             std::string_view(connection.in).substr(space + 1, end - space - 1));
-            connection.out = "HTTP/1.1 " + std::to_string(reply.status) +
-                             (reply.status == 200 ? " OK" : " -") + "\r\nContent-Type: text/plain\r\nContent-Length: " +
-                             std::to_string(reply.body.size()) + "\r\nConnection: close\r\n\r\n" + reply.body;
+            const Reply reply =
+                space == std::string::npos || end == std::string::npos
+                    ? Reply{400, "bad request\n"}
+                    : answer(std::string_view(connection.in).substr(0, space),
+                             std::string_view(connection.in).substr(space + 1, end - space - 1));
+            connection.out =
+                "HTTP/1.1 " + std::to_string(reply.status) + (reply.status == 200 ? " OK" : " -") +
+                "\r\nContent-Type: text/plain\r\nContent-Length: " +
+                std::to_string(reply.body.size()) + "\r\nConnection: close\r\n\r\n" + reply.body;
         }
-        const ssize_t sent = ::send(connection.fd, connection.out.data(), connection.out.size(), MSG_NOSIGNAL);
+        const ssize_t sent =
+            ::send(connection.fd, connection.out.data(), connection.out.size(), MSG_NOSIGNAL);
         if (sent > 0) {
             connection.out.erase(0, static_cast<std::size_t>(sent));
         }

@@ -21,7 +21,8 @@ TEST_P(Addresses, AreNumericWithAPort) {
         EXPECT_EQ(address.port, GetParam().port);
     }
 }
-INSTANTIATE_TEST_SUITE_P(HttpLite, Addresses,
+INSTANTIATE_TEST_SUITE_P(HttpLite,
+                         Addresses,
                          testing::Values(AddressRow{"v4", "127.0.0.1:80", true, "127.0.0.1", 80},
                                          AddressRow{"v6", "[::1]:80", true, "::1", 80},
                                          AddressRow{"all", ":9095", true, "", 9095},
@@ -45,17 +46,29 @@ TEST_P(Replies, AreCompleteOrNothing) {
     EXPECT_EQ(reply.body, GetParam().body);
 }
 INSTANTIATE_TEST_SUITE_P(
-    HttpLite, Replies,
-    testing::Values(ReplyRow{"length", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nNew", false, 200, "New"},
-                    ReplyRow{"length_case", "HTTP/1.1 200 OK\r\ncONTENT-lENGTH: 3\r\n\r\nNew", false, 200, "New"},
-                    ReplyRow{"short", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nNew", true, 0, ""},
-                    ReplyRow{"chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
-                             false, 200, "abc"},
-                    ReplyRow{"chunked_short", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", true, 0, ""},
-                    ReplyRow{"until_close", "HTTP/1.0 503 No\r\n\r\nwhy", true, 503, "why"},
-                    ReplyRow{"until_close_open", "HTTP/1.0 503 No\r\n\r\nwhy", false, 0, ""},
-                    ReplyRow{"huge_length", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nx", true, 0, ""},
-                    ReplyRow{"garbage", "SSH-2.0-x\r\n\r\n", true, 0, ""}),
+    HttpLite,
+    Replies,
+    testing::Values(
+        ReplyRow{"length", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nNew", false, 200, "New"},
+        ReplyRow{
+            "length_case", "HTTP/1.1 200 OK\r\ncONTENT-lENGTH: 3\r\n\r\nNew", false, 200, "New"},
+        ReplyRow{"short", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nNew", true, 0, ""},
+        ReplyRow{
+            "chunked",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
+            false,
+            200,
+            "abc"},
+        ReplyRow{"chunked_short",
+                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+                 true,
+                 0,
+                 ""},
+        ReplyRow{"until_close", "HTTP/1.0 503 No\r\n\r\nwhy", true, 503, "why"},
+        ReplyRow{"until_close_open", "HTTP/1.0 503 No\r\n\r\nwhy", false, 0, ""},
+        ReplyRow{
+            "huge_length", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nx", true, 0, ""},
+        ReplyRow{"garbage", "SSH-2.0-x\r\n\r\n", true, 0, ""}),
     [](const auto& row) { return row.param.name; });
 
 }  // namespace

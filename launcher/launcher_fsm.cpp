@@ -19,8 +19,12 @@ std::string_view trim(std::string_view text) {
     return text;
 }
 
-Action timer(std::chrono::milliseconds delay) { return {Kind::set_timer, {}, delay, 0}; }
-Action log(std::string text) { return {Kind::log, std::move(text), {}, 0}; }
+Action timer(std::chrono::milliseconds delay) {
+    return {Kind::set_timer, {}, delay, 0};
+}
+Action log(std::string text) {
+    return {Kind::log, std::move(text), {}, 0};
+}
 
 }  // namespace
 
@@ -29,15 +33,20 @@ LauncherFsm::LauncherFsm(std::string_view marker, std::string run)
       last_exit_clean_(trim(marker) == "terminated" || trim(marker) == "interrupt"),
       marker_present_(!marker.empty()) {}
 
-Action LauncherFsm::get(std::string path) { return {Kind::get, std::move(path), {}, 0}; }
+Action LauncherFsm::get(std::string path) {
+    return {Kind::get, std::move(path), {}, 0};
+}
 
-Actions LauncherFsm::start() { return begin_run(); }
+Actions LauncherFsm::start() {
+    return begin_run();
+}
 
 Actions LauncherFsm::begin_run() {
     state_ = State::starting_run;
     ++run_number_;
     const std::string mode = last_exit_clean_ ? "sanity" : "full";
-    return {get("/initialization/start?mode=" + mode + "&run=" + run_ + "-" + std::to_string(run_number_))};
+    return {get("/initialization/start?mode=" + mode + "&run=" + run_ + "-" +
+                std::to_string(run_number_))};
 }
 
 Actions LauncherFsm::pause_and_retry(std::string reason) {
@@ -52,7 +61,8 @@ Actions LauncherFsm::on_reply(int status, std::string_view body) {
     switch (state_) {
         case State::starting_run:
             if (!answered) {
-                waiting_for_ = status == 0 ? "the steward" : "the steward (HTTP " + std::to_string(status) + ")";
+                waiting_for_ = status == 0 ? "the steward"
+                                           : "the steward (HTTP " + std::to_string(status) + ")";
                 return {timer(kPollPeriod)};
             }
             state_ = State::polling;
@@ -65,9 +75,11 @@ Actions LauncherFsm::on_reply(int status, std::string_view body) {
                 return {get("/config")};
             }
             if (answered && trim(body) == "Failed") {
-                return pause_and_retry("initialisation failed, the steward's log says why; starting over");
+                return pause_and_retry(
+                    "initialisation failed, the steward's log says why; starting over");
             }
-            if (answered && trim(body) == "New") {  // the steward restarted and does not know this run
+            // the steward restarted and does not know this run
+            if (answered && trim(body) == "New") {
                 state_ = State::starting_run;
                 return {timer(kPollPeriod)};
             }
@@ -89,9 +101,11 @@ Actions LauncherFsm::on_timer() {
     switch (state_) {
         case State::starting_run: {
             const std::string mode = last_exit_clean_ ? "sanity" : "full";
-            return {get("/initialization/start?mode=" + mode + "&run=" + run_ + "-" + std::to_string(run_number_))};
+            return {get("/initialization/start?mode=" + mode + "&run=" + run_ + "-" +
+                        std::to_string(run_number_))};
         }
-        case State::polling: return {get("/initialization/status?run=" + run_ + "-" + std::to_string(run_number_))};
+        case State::polling:
+            return {get("/initialization/status?run=" + run_ + "-" + std::to_string(run_number_))};
         case State::pausing: return begin_run();
         case State::fetching: return {get("/config")};
         case State::running: return {{Kind::check_health, {}, {}, 0}};
@@ -122,9 +136,7 @@ Actions LauncherFsm::on_health(bool healthy) {
 Actions LauncherFsm::on_child_exit(bool clean, int code) {
     healthy_ = false;
     switch (state_) {
-        case State::restarting:
-            last_exit_clean_ = clean;
-            return begin_run();
+        case State::restarting: last_exit_clean_ = clean; return begin_run();
         case State::ending:
             state_ = State::over;
             if (!clean) {  // killed: the next start has to look at everything
@@ -147,7 +159,8 @@ Actions LauncherFsm::on_terminate(std::string_view signal_text) {
         return {{Kind::kill, {}, {}, 0}};
     }
     const bool child_lives = state_ == State::running || state_ == State::restarting;
-    // Without a child nothing has touched the data since the last run: its marker stays what it was.
+    // Without a child nothing has touched the data since the last run: its marker stays what it
+    // was.
     if (!child_lives) {
         state_ = State::over;
         return {{Kind::exit, {}, {}, 0}};
@@ -155,7 +168,9 @@ Actions LauncherFsm::on_terminate(std::string_view signal_text) {
     state_ = State::ending;
     waiting_for_ = "etcd to end";
     marker_present_ = true;
-    return {{Kind::write_marker, std::string(signal_text), {}, 0}, {Kind::terminate, {}, {}, 0}, timer(kKillAfter)};
+    return {{Kind::write_marker, std::string(signal_text), {}, 0},
+            {Kind::terminate, {}, {}, 0},
+            timer(kKillAfter)};
 }
 
 Actions LauncherFsm::on_restart_request() {
@@ -165,9 +180,13 @@ Actions LauncherFsm::on_restart_request() {
     state_ = State::restarting;
     healthy_ = false;
     waiting_for_ = "etcd to restart with a new configuration";
-    return {log("restarting etcd with a new configuration"), {Kind::terminate, {}, {}, 0}, timer(kKillAfter)};
+    return {log("restarting etcd with a new configuration"),
+            {Kind::terminate, {}, {}, 0},
+            timer(kKillAfter)};
 }
 
-std::string LauncherFsm::why_not_ready() const { return ready() ? std::string() : "waiting for " + waiting_for_; }
+std::string LauncherFsm::why_not_ready() const {
+    return ready() ? std::string() : "waiting for " + waiting_for_;
+}
 
 }  // namespace capstan::launcher

@@ -1,7 +1,8 @@
 // What the launcher does next: from container start to a running etcd, and to a clean end.
 //
-// Pure: feed it what happened, perform the actions it returns, in order. No I/O, no clock. The driver is
-// launcher.cpp. Source: the wrapper's contract (initialization, config, exit marker) and docs/architecture.md.
+// Pure: feed it what happened, perform the actions it returns, in order. No I/O, no clock. The
+// driver is launcher.cpp. Source: the wrapper's contract (initialization, config, exit marker) and
+// docs/architecture.md.
 #pragma once
 
 #include <chrono>
@@ -11,24 +12,26 @@
 
 namespace capstan::launcher {
 
-inline constexpr std::chrono::milliseconds kPollPeriod{200};          // steward's answer to "initialised yet?"
-inline constexpr std::chrono::milliseconds kFailurePauseFirst{500};   // after a failed initialisation; doubles
+inline constexpr std::chrono::milliseconds kPollPeriod{
+    200};  // steward's answer to "initialised yet?"
+// after a failed initialisation; doubles
+inline constexpr std::chrono::milliseconds kFailurePauseFirst{500};
 inline constexpr std::chrono::milliseconds kFailurePauseMax{10'000};
 inline constexpr std::chrono::milliseconds kHealthPeriod{1'000};
 inline constexpr std::chrono::milliseconds kKillAfter{20'000};  // SIGTERM to SIGKILL
 
 struct Action {
     enum class Kind {
-        get,            // GET `text` from the steward; answer through on_reply
-        check_health,   // GET etcd's /health; answer through on_health
-        set_timer,      // on_timer after `delay`; replaces a pending timer
-        spawn,          // write `text` as etcd's configuration and start etcd
-        terminate,      // SIGTERM to etcd
-        kill,           // SIGKILL to etcd
-        write_marker,   // exit marker with `text`
+        get,           // GET `text` from the steward; answer through on_reply
+        check_health,  // GET etcd's /health; answer through on_health
+        set_timer,     // on_timer after `delay`; replaces a pending timer
+        spawn,         // write `text` as etcd's configuration and start etcd
+        terminate,     // SIGTERM to etcd
+        kill,          // SIGKILL to etcd
+        write_marker,  // exit marker with `text`
         remove_marker,
-        exit,           // leave with `code`
-        log,            // one line
+        exit,  // leave with `code`
+        log,   // one line
     };
     Kind kind;
     std::string text{};
@@ -39,7 +42,8 @@ using Actions = std::vector<Action>;
 
 class LauncherFsm {
 public:
-    // `marker`: text of the exit marker, "" when there is none. `run`: unique per process, names this initialisation.
+    // `marker`: text of the exit marker, "" when there is none. `run`: unique per process, names
+    // this initialisation.
     LauncherFsm(std::string_view marker, std::string run);
 
     Actions start();
@@ -48,13 +52,23 @@ public:
     Actions on_timer();
     Actions on_child_exit(bool clean, int code);  // clean: code 0 or ended by the SIGTERM we sent
     Actions on_terminate(std::string_view signal_text);  // "terminated" or "interrupt"
-    Actions on_restart_request();                        // the steward wants a new process with a new configuration
+    // the steward wants a new process with a new configuration
+    Actions on_restart_request();
 
     bool ready() const { return state_ == State::running && healthy_; }
     std::string why_not_ready() const;  // "" when ready
 
 private:
-    enum class State { starting_run, polling, pausing, fetching, running, restarting, ending, over };
+    enum class State {
+        starting_run,
+        polling,
+        pausing,
+        fetching,
+        running,
+        restarting,
+        ending,
+        over
+    };
 
     Action get(std::string path);
     Actions begin_run();

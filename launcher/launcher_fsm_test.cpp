@@ -35,11 +35,15 @@ struct ModeRow {
 class Mode : public testing::TestWithParam<ModeRow> {};
 TEST_P(Mode, FollowsTheExitMarker) {
     LauncherFsm fsm(GetParam().marker, "r");
-    EXPECT_EQ(fsm.start().at(0).text, std::string("/initialization/start?mode=") + GetParam().mode + "&run=r-1");
+    EXPECT_EQ(fsm.start().at(0).text,
+              std::string("/initialization/start?mode=") + GetParam().mode + "&run=r-1");
 }
-INSTANTIATE_TEST_SUITE_P(LauncherFsm, Mode,
-                         testing::Values(ModeRow{"clean", "terminated", "sanity"}, ModeRow{"interrupted", "interrupt\n", "sanity"},
-                                         ModeRow{"none", "", "full"}, ModeRow{"garbage", "xyz", "full"}),
+INSTANTIATE_TEST_SUITE_P(LauncherFsm,
+                         Mode,
+                         testing::Values(ModeRow{"clean", "terminated", "sanity"},
+                                         ModeRow{"interrupted", "interrupt\n", "sanity"},
+                                         ModeRow{"none", "", "full"},
+                                         ModeRow{"garbage", "xyz", "full"}),
                          [](const auto& row) { return row.param.name; });
 
 TEST(LauncherFsm, WalksFromStewardToRunningEtcd) {

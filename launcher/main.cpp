@@ -1,7 +1,8 @@
 // capstan-launcher: starts etcd in its container, as the steward says, and ends it cleanly.
 //
-// Waits for the member's initialisation, fetches its configuration, runs etcd as a child, answers /readyz, /stop and
-// /restart, and leaves the exit marker that decides how the next start validates. One thread, one poll loop.
+// Waits for the member's initialisation, fetches its configuration, runs etcd as a child, answers
+// /readyz, /stop and /restart, and leaves the exit marker that decides how the next start
+// validates. One thread, one poll loop.
 #include "launcher/http_lite.hpp"
 #include "launcher/launcher_fsm.hpp"
 
@@ -35,21 +36,28 @@ struct Options {
 
 constexpr const char* kHelp =
     "capstan-launcher run      run etcd as the steward of this member says\n"
-    "  --steward=http://HOST:PORT  the steward (default http://127.0.0.1:8080); HOST is numeric or in /etc/hosts\n"
+    "  --steward=http://HOST:PORT  the steward (default http://127.0.0.1:8080); HOST is numeric or "
+    "in /etc/hosts\n"
     "  --listen-port=PORT          own /readyz, POST /stop, POST /restart (default 9095)\n"
     "  --etcd-port=PORT            etcd's client port, for the health check (default 2379)\n"
-    "  --etcd=PATH                 etcd's program (default /usr/local/bin/etcd; env CAPSTAN_ETCD overrides)\n"
-    "  --data-dir=DIR              etcd's data directory; only named, etcd's configuration decides\n"
+    "  --etcd=PATH                 etcd's program (default /usr/local/bin/etcd; env CAPSTAN_ETCD "
+    "overrides)\n"
+    "  --data-dir=DIR              etcd's data directory; only named, etcd's configuration "
+    "decides\n"
     "  --exit-marker=PATH          file that tells the next start how this one ended\n"
     "                              (default /var/etcd/data/exit_code)\n"
-    "  --run-dir=DIR               in-memory directory shared with the steward (default /var/run/capstan)\n"
+    "  --run-dir=DIR               in-memory directory shared with the steward (default "
+    "/var/run/capstan)\n"
     "capstan-launcher install PATH   copy this program to PATH, mode 0755\n"
     "capstan-launcher --version | --help\n"
     "\n"
-    "On Kubernetes the containers of a pod share 127.0.0.1 and the launcher listens on all addresses. Where they do not,\n"
+    "On Kubernetes the containers of a pod share 127.0.0.1 and the launcher listens on all "
+    "addresses. Where they do not,\n"
     "set POD_IP and CAPSTAN_POD_MAP: the launcher then uses POD_IP for all three.\n";
 
-void say(const std::string& text) { std::fprintf(stderr, "capstan-launcher: %s\n", text.c_str()); }
+void say(const std::string& text) {
+    std::fprintf(stderr, "capstan-launcher: %s\n", text.c_str());
+}
 
 // Reads at most 64 KiB; "" when the file is not there.
 std::string read_small_file(const std::string& path) {
@@ -57,7 +65,8 @@ std::string read_small_file(const std::string& path) {
     if (std::FILE* file = std::fopen(path.c_str(), "re")) {
         char buffer[4096];
         std::size_t count = 0;
-        while (text.size() < 64 * 1024 && (count = std::fread(buffer, 1, sizeof buffer, file)) > 0) {
+        while (text.size() < 64 * 1024 &&
+               (count = std::fread(buffer, 1, sizeof buffer, file)) > 0) {
             text.append(buffer, count);
         }
         std::fclose(file);
@@ -69,8 +78,9 @@ std::string read_small_file(const std::string& path) {
 std::string write_file(const std::string& path, std::string_view text) {
     const std::string temporary = path + ".tmp";
     const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    const bool written = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                         ::fsync(fd) == 0;
+    const bool written =
+        fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+        ::fsync(fd) == 0;
     const int error = errno;
     if (fd >= 0) {
         ::close(fd);
@@ -86,7 +96,8 @@ public:
     explicit Launcher(Options options)
         : options_(std::move(options)),
           marker_path_(options_.exit_marker),
-          fsm_(read_small_file(marker_path_), std::to_string(::getpid()) + "-" + std::to_string(::time(nullptr))) {}
+          fsm_(read_small_file(marker_path_),
+               std::to_string(::getpid()) + "-" + std::to_string(::time(nullptr))) {}
 
     int run();
 
@@ -153,8 +164,11 @@ void Launcher::spawn(const std::string& configuration) {
         ::umask(0077);
         const std::string flag = "--config-file=" + path;
         ::execlp(options_.etcd.c_str(), "etcd", flag.c_str(), static_cast<char*>(nullptr));
-        ::dprintf(2, "capstan-launcher: cannot run %s: %s; remedy: --etcd or CAPSTAN_ETCD must name etcd's program\n",
-                  options_.etcd.c_str(), std::strerror(errno));
+        ::dprintf(2,
+                  "capstan-launcher: cannot run %s: %s; remedy: --etcd or CAPSTAN_ETCD must name "
+                  "etcd's program\n",
+                  options_.etcd.c_str(),
+                  std::strerror(errno));
         ::_exit(127);
     }
     if (child_ < 0) {
@@ -175,7 +189,9 @@ void Launcher::perform(const Actions& actions) {
                 steward_.start(options_.steward, action.text, token, now);
                 break;
             }
-            case Action::Kind::check_health: health_.start(options_.etcd_client, "/health", "", now); break;
+            case Action::Kind::check_health:
+                health_.start(options_.etcd_client, "/health", "", now);
+                break;
             case Action::Kind::set_timer: timer_ = now + action.delay; break;
             case Action::Kind::spawn: spawn(action.text); break;
             case Action::Kind::terminate:
@@ -186,7 +202,8 @@ void Launcher::perform(const Actions& actions) {
                 }
                 break;
             case Action::Kind::write_marker:
-                if (const std::string error = write_file(marker_path_, action.text); !error.empty()) {
+                if (const std::string error = write_file(marker_path_, action.text);
+                    !error.empty()) {
                     say(error + "; the next start validates everything");
                 }
                 break;
@@ -206,7 +223,8 @@ void Launcher::reap() {
         child_ = -1;
         const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         // etcd ends a SIGTERM by raising it again, so "ended by our SIGTERM" is its clean end.
-        const bool clean = code == 0 || (child_terminated_by_us_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+        const bool clean = code == 0 || (child_terminated_by_us_ && WIFSIGNALED(status) &&
+                                         WTERMSIG(status) == SIGTERM);
         perform(fsm_.on_child_exit(clean, code));
     }
 }
@@ -252,7 +270,8 @@ int Launcher::run() {
     perform(fsm_.start());
     while (!exit_code_) {
         const Time before = std::chrono::steady_clock::now();
-        std::vector<pollfd> entries{{signal_fd_, POLLIN, 0}, steward_.poll_entry(), health_.poll_entry()};
+        std::vector<pollfd> entries{
+            {signal_fd_, POLLIN, 0}, steward_.poll_entry(), health_.poll_entry()};
         listener_.add_poll_entries(entries);
         ::poll(entries.data(), entries.size(), poll_timeout(before));
         const Time now = std::chrono::steady_clock::now();
@@ -262,9 +281,12 @@ int Launcher::run() {
             perform(fsm_.on_reply(reply.status, reply.body));
         }
         if (health_.active() && health_.step(entries[2].revents, now, reply)) {
-            perform(fsm_.on_health(reply.status == 200 && reply.body.find("\"true\"") != std::string::npos));
+            perform(fsm_.on_health(reply.status == 200 &&
+                                   reply.body.find("\"true\"") != std::string::npos));
         }
-        listener_.step(entries, now, [this](std::string_view method, std::string_view path) { return answer(method, path); });
+        listener_.step(entries, now, [this](std::string_view method, std::string_view path) {
+            return answer(method, path);
+        });
         if (timer_ && now >= *timer_) {
             timer_.reset();
             perform(fsm_.on_timer());
@@ -284,7 +306,8 @@ std::string find_in_hosts(std::string_view host) {
         line.resize(std::min(line.find('#'), line.size()));
         char* rest = nullptr;
         const char* address = ::strtok_r(line.data(), " \t\r", &rest);
-        for (const char* name = address; name != nullptr; name = ::strtok_r(nullptr, " \t\r", &rest)) {
+        for (const char* name = address; name != nullptr;
+             name = ::strtok_r(nullptr, " \t\r", &rest)) {
             if (name != address && host == name) {
                 return address;
             }
@@ -297,7 +320,8 @@ std::string find_in_hosts(std::string_view host) {
 bool parse_steward(std::string_view text, const char* pod_ip, Address& out) {
     constexpr std::string_view kScheme = "http://";
     const std::size_t colon = text.rfind(':');
-    if (text.substr(0, kScheme.size()) != kScheme || colon == std::string_view::npos || colon < kScheme.size()) {
+    if (text.substr(0, kScheme.size()) != kScheme || colon == std::string_view::npos ||
+        colon < kScheme.size()) {
         return false;
     }
     std::string host(text.substr(kScheme.size(), colon - kScheme.size()));
@@ -357,7 +381,8 @@ int install(const std::string& path) {
     while (count > 0 && (count = ::read(from, buffer, sizeof buffer)) > 0) {
         count = ::write(to, buffer, static_cast<std::size_t>(count)) == count ? count : -1;
     }
-    if (count < 0 || ::fchmod(to, 0755) != 0 || ::fsync(to) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
+    if (count < 0 || ::fchmod(to, 0755) != 0 || ::fsync(to) != 0 ||
+        ::rename(temporary.c_str(), path.c_str()) != 0) {
         say("cannot install to " + path + ": " + std::strerror(errno));
         return 1;
     }
@@ -369,7 +394,8 @@ int run_command(int argc, char** argv) {
     if (const char* etcd = std::getenv("CAPSTAN_ETCD")) {
         options.etcd = etcd;
     }
-    const char* pod_ip = std::getenv("CAPSTAN_POD_MAP") == nullptr ? nullptr : std::getenv("POD_IP");
+    const char* pod_ip =
+        std::getenv("CAPSTAN_POD_MAP") == nullptr ? nullptr : std::getenv("POD_IP");
     if (pod_ip != nullptr) {
         options.steward.host = options.listen.host = options.etcd_client.host = pod_ip;
     }
@@ -393,7 +419,8 @@ int main(int argc, char** argv) {
         return capstan::launcher::install(argv[2]);
     }
     const bool asked = command == "--help" || command == "--version";
-    std::fputs(command == "--version" ? "capstan-launcher " CAPSTAN_VERSION "\n" : capstan::launcher::kHelp,
+    std::fputs(command == "--version" ? "capstan-launcher " CAPSTAN_VERSION "\n"
+                                      : capstan::launcher::kHelp,
                asked ? stdout : stderr);
     return asked ? 0 : 2;
 }

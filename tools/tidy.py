@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent)
 
-FILE_LINES_MAX, TEST_LINES_MAX, FUNCTION_LINES_MAX, LINE_COLUMNS_MAX = 400, 600, 70, 160
+FILE_LINES_MAX, TEST_LINES_MAX, FUNCTION_LINES_MAX, LINE_COLUMNS_MAX = 400, 600, 70, 100
 MESON_ROOT_LINES_MAX, MESON_PLUGIN_LINES_MAX = 150, 40
 
 # folder -> folders its files may include (besides itself and the SDK).

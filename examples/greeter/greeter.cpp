@@ -9,18 +9,21 @@ json::Value service_for(const ObjectKey& key) {
     return {
         {"apiVersion", "v1"},
         {"kind", "Service"},
-        {"metadata", {
-            {"name", key.name + "-client"},
-            {"namespace", key.ns},
-            {"labels", {{"greeted-by", "greeter"}}},
-        }},
-        {"spec", {
-            {"selector", {{"app", key.name}}},
-            {"ports", json::list({
-                {{"name", "client"}, {"port", 2379}},
-                {{"name", "metrics"}, {"port", 9095}},
-            })},
-        }},
+        {"metadata",
+         {
+             {"name", key.name + "-client"},
+             {"namespace", key.ns},
+             {"labels", {{"greeted-by", "greeter"}}},
+         }},
+        {"spec",
+         {
+             {"selector", {{"app", key.name}}},
+             {"ports",
+              json::list({
+                  {{"name", "client"}, {"port", 2379}},
+                  {{"name", "metrics"}, {"port", 9095}},
+              })},
+         }},
     };
 }
 
@@ -29,7 +32,8 @@ public:
     Outcome reconcile(Call& call, const Request& request) override {
         const auto greeted = call.cache().get("ConfigMap", request.key);
         if (!greeted) {
-            return greeted.error().code == Code::not_found ? Outcome::done() : Outcome::failed(greeted.error());
+            return greeted.error().code == Code::not_found ? Outcome::done()
+                                                           : Outcome::failed(greeted.error());
         }
         const auto applied = call.client().apply("v1/Service", service_for(request.key));
         return applied ? Outcome::done() : Outcome::failed(applied.error());

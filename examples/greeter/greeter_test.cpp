@@ -6,9 +6,10 @@
 int main() {
     using namespace capstan;
     testing::FakeHost host;
-    host.put({{"apiVersion", "v1"},
-              {"kind", "ConfigMap"},
-              {"metadata", {{"namespace", "n"}, {"name", "main"}, {"labels", {{"greet", "yes"}}}}}});
+    host.put(
+        {{"apiVersion", "v1"},
+         {"kind", "ConfigMap"},
+         {"metadata", {{"namespace", "n"}, {"name", "main"}, {"labels", {{"greet", "yes"}}}}}});
     testing::PluginUnderTest plugin(host, &capstan_plugin_entry);
     const testing::Reconciled first = plugin.reconcile("greeter", "v1/ConfigMap", {"n", "main"});
     const auto service = host.find("v1/Service", {"n", "main-client"});

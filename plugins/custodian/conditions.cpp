@@ -7,7 +7,8 @@ namespace capstan::custodian {
 
 namespace {
 
-constexpr std::string_view kTypes[] = {"AllMembersReady", "AllMembersUpdated", "ClusterIDMismatch", "Ready"};
+constexpr std::string_view kTypes[] = {
+    "AllMembersReady", "AllMembersUpdated", "ClusterIDMismatch", "Ready"};
 
 struct Finding {
     std::string_view status, reason;
@@ -15,8 +16,10 @@ struct Finding {
 };
 
 std::int32_t count(const Assessment& assessment, std::string_view status) {
-    return static_cast<std::int32_t>(std::count_if(assessment.members.begin(), assessment.members.end(),
-                                                   [&](const auto& member) { return member.status == status; }));
+    return static_cast<std::int32_t>(std::count_if(
+        assessment.members.begin(), assessment.members.end(), [&](const auto& member) {
+            return member.status == status;
+        }));
 }
 
 std::string of(std::int32_t some, std::int32_t all) {
@@ -35,10 +38,14 @@ Finding ready(const World& world, const Assessment& assessment) {
         return {"True", "Quorate", "A majority of the members is ready"};
     }
     if (ready + unknown >= quorum) {
-        return {"Unknown", "MembersUnknown", of(ready, replicas) + " are ready, of " + std::to_string(unknown) +
-                                                 " nothing is known at present"};
+        return {"Unknown",
+                "MembersUnknown",
+                of(ready, replicas) + " are ready, of " + std::to_string(unknown) +
+                    " nothing is known at present"};
     }
-    return {"False", "QuorumLost", of(ready, replicas) + " are ready, " + std::to_string(quorum) + " are needed"};
+    return {"False",
+            "QuorumLost",
+            of(ready, replicas) + " are ready, " + std::to_string(quorum) + " are needed"};
 }
 
 Finding all_members_ready(const World& world, const Assessment& assessment) {
@@ -57,10 +64,13 @@ Finding all_members_updated(const World& world) {
         return {"Unknown", "StatefulSetNotFound", "The StatefulSet does not exist"};
     }
     const StatefulSet& set = *world.set;
-    const bool updated = set.observed_generation == set.generation && set.updated_replicas == set.replicas &&
+    const bool updated = set.observed_generation == set.generation &&
+                         set.updated_replicas == set.replicas &&
                          set.update_revision == set.current_revision;
     return updated ? Finding{"True", "AllMembersUpdated", "All pods are of the present revision"}
-                   : Finding{"False", "NotAllMembersUpdated", "At least one pod is not of the present revision yet"};
+                   : Finding{"False",
+                             "NotAllMembersUpdated",
+                             "At least one pod is not of the present revision yet"};
 }
 
 Finding cluster_id_mismatch(const Assessment& assessment) {
@@ -92,7 +102,8 @@ api::Condition merge(const World& world, std::string_view type, Finding finding)
     const api::Condition* old = find(world.etcd, type);
     const std::string now = to_rfc3339(world.now);
     if (world.etcd.spec.replicas == 0) {
-        finding = {old != nullptr ? std::string_view(old->status) : "Unknown", "NotChecked",
+        finding = {old != nullptr ? std::string_view(old->status) : "Unknown",
+                   "NotChecked",
                    "The cluster is scaled down to 0"};
     }
     api::Condition made;

@@ -8,7 +8,8 @@ namespace capstan::custodian {
 
 namespace {
 
-constexpr std::chrono::seconds kStaleLook{10};  // a late renewal wakes nobody, so a stale member is looked at again
+// a late renewal wakes nobody, so a stale member is looked at again
+constexpr std::chrono::seconds kStaleLook{10};
 
 struct Holder {
     std::string id, cluster_id, role;
@@ -34,24 +35,30 @@ struct Standing {
     std::string_view status, reason;
 };
 
-// Whether the EtcdMember says outright that etcd does not serve as a voter now. Silence says nothing.
+// Whether the EtcdMember says outright that etcd does not serve as a voter now. Silence says
+// nothing.
 bool says_not_started(const World& world, const std::string& name) {
     auto member = world.members.find(name);
-    if (member == world.members.end() || !member->second.status || member->second.status->transitions.empty()) {
+    if (member == world.members.end() || !member->second.status ||
+        member->second.status->transitions.empty()) {
         return false;
     }
     return member->second.status->transitions.back().state != api::MemberState::started;
 }
 
-Standing standing_of(const World& world, const std::string& name, const std::string& pod_name,
-                     std::chrono::nanoseconds age, const Thresholds& thresholds) {
+Standing standing_of(const World& world,
+                     const std::string& name,
+                     const std::string& pod_name,
+                     std::chrono::nanoseconds age,
+                     const Thresholds& thresholds) {
     if (age > thresholds.unknown + thresholds.not_ready) {
         return {"NotReady", "UnknownGracePeriodExceeded"};
     }
     if (age > thresholds.unknown) {
         auto pod = world.pods.find(pod_name);
         const bool running = pod != world.pods.end() && pod->second.containers_ready;
-        return running ? Standing{"Unknown", "LeaseExpired"} : Standing{"NotReady", "ContainersNotReady"};
+        return running ? Standing{"Unknown", "LeaseExpired"}
+                       : Standing{"NotReady", "ContainersNotReady"};
     }
     if (says_not_started(world, name)) {
         return {"NotReady", "MemberNotStarted"};
@@ -59,7 +66,9 @@ Standing standing_of(const World& world, const std::string& name, const std::str
     return {"Ready", "LeaseSucceeded"};
 }
 
-std::string transition_time(const api::Etcd& etcd, const api::MemberSummary& made, const std::string& now) {
+std::string transition_time(const api::Etcd& etcd,
+                            const api::MemberSummary& made,
+                            const std::string& now) {
     if (etcd.status) {
         for (const api::MemberSummary& old : etcd.status->members) {
             if (old.name == made.name && old.status == made.status) {
@@ -75,7 +84,8 @@ std::string transition_time(const api::Etcd& etcd, const api::MemberSummary& mad
 Result<Thresholds> read_thresholds(const json::Value& config) {
     Thresholds thresholds;
     const json::View block = json::View(config)["etcdMember"];
-    const auto duration = [](const json::View& field, std::chrono::nanoseconds& out) -> Result<void> {
+    const auto duration = [](const json::View& field,
+                             std::chrono::nanoseconds& out) -> Result<void> {
         if (!field.present()) {
             return ok();
         }
@@ -96,7 +106,8 @@ std::vector<std::string> member_names(const api::Etcd& etcd) {
     const std::string prefix = etcd.spec.member_name_prefix.value_or("");
     std::vector<std::string> names;
     for (std::int32_t i = 0; i < etcd.spec.replicas; ++i) {
-        names.push_back((prefix.empty() ? "" : prefix + "-") + etcd.metadata.name + "-" + std::to_string(i));
+        names.push_back((prefix.empty() ? "" : prefix + "-") + etcd.metadata.name + "-" +
+                        std::to_string(i));
     }
     return names;
 }
@@ -131,12 +142,16 @@ Assessment assess_members(const World& world, const Thresholds& thresholds) {
         if (!holder->cluster_id.empty() && standing.status != "Unknown") {
             cluster_ids.insert(holder->cluster_id);
         }
-        const std::chrono::nanoseconds fresh_for = thresholds.unknown - age + std::chrono::milliseconds{1};
+        const std::chrono::nanoseconds fresh_for =
+            thresholds.unknown - age + std::chrono::milliseconds{1};
         const std::chrono::nanoseconds look = age > thresholds.unknown ? kStaleLook : fresh_for;
-        result.next_look = std::min(result.next_look, std::max<std::chrono::nanoseconds>(look, std::chrono::seconds{1}));
+        result.next_look = std::min(
+            result.next_look, std::max<std::chrono::nanoseconds>(look, std::chrono::seconds{1}));
     }
-    std::sort(result.members.begin(), result.members.end(),
-              [](const api::MemberSummary& a, const api::MemberSummary& b) { return a.name < b.name; });
+    std::sort(
+        result.members.begin(),
+        result.members.end(),
+        [](const api::MemberSummary& a, const api::MemberSummary& b) { return a.name < b.name; });
     result.cluster_ids.assign(cluster_ids.begin(), cluster_ids.end());
     return result;
 }

@@ -1,7 +1,8 @@
 // The standing of each member: alive by its Lease, in the cluster by its EtcdMember.
 //
-// Facts grow old: a lease that was not renewed for a while makes its member Unknown, later NotReady; Unknown is never
-// counted as ready. Pure. Source: etcd-druid's member checks; names of reasons are theirs where the case is theirs.
+// Facts grow old: a lease that was not renewed for a while makes its member Unknown, later
+// NotReady; Unknown is never counted as ready. Pure. Source: etcd-druid's member checks; names of
+// reasons are theirs where the case is theirs.
 #pragma once
 
 #include "plugins/custodian/observe.hpp"
@@ -12,7 +13,8 @@
 namespace capstan::custodian {
 
 struct Thresholds {
-    std::chrono::nanoseconds unknown{std::chrono::minutes{1}};    // from the last renewal to Unknown
+    // from the last renewal to Unknown
+    std::chrono::nanoseconds unknown{std::chrono::minutes{1}};
     std::chrono::nanoseconds not_ready{std::chrono::minutes{5}};  // from Unknown to NotReady
 };
 
@@ -20,9 +22,10 @@ struct Thresholds {
 Result<Thresholds> read_thresholds(const json::Value& config);
 
 struct Assessment {
-    std::vector<api::MemberSummary> members;  // by name; a member that never held its lease has none
-    std::vector<std::string> cluster_ids;     // distinct, sorted
-    MonotonicTime next_look{kNever};          // from now until an answer may change by age alone
+    // by name; a member that never held its lease has none
+    std::vector<api::MemberSummary> members;
+    std::vector<std::string> cluster_ids;  // distinct, sorted
+    MonotonicTime next_look{kNever};       // from now until an answer may change by age alone
 };
 
 Assessment assess_members(const World& world, const Thresholds& thresholds);

@@ -4,7 +4,8 @@ namespace capstan::custodian {
 
 namespace {
 
-constexpr std::string_view kSelector = "app.kubernetes.io/managed-by=etcd-druid,app.kubernetes.io/part-of=";
+constexpr std::string_view kSelector =
+    "app.kubernetes.io/managed-by=etcd-druid,app.kubernetes.io/part-of=";
 
 bool condition_is_true(const json::View& status, std::string_view type) {
     for (const json::Value& condition : status["conditions"].array()) {
@@ -33,7 +34,9 @@ Lease lease_of(const json::View& view) {
 
 StatefulSet set_of(const json::View& view) {
     const json::View status = view["status"];
-    const auto count = [](const json::View& field) { return static_cast<std::int32_t>(field.int_or(0)); };
+    const auto count = [](const json::View& field) {
+        return static_cast<std::int32_t>(field.int_or(0));
+    };
     return {
         view["metadata"]["generation"].int_or(0),
         status["observedGeneration"].int_or(0),
@@ -53,8 +56,13 @@ Result<bool> controlled_by(const json::View& view, std::string_view uid) {
 
 // Calls `take(name, view)` for every labelled object that `uid` controls; "" takes them all.
 template <class Take>
-Result<void> each(Call& call, std::string_view group_kind, const api::ObjectMeta& etcd, std::string_view uid, Take take) {
-    CAPSTAN_TRY(auto objects, call.cache().list(group_kind, etcd.ns, std::string(kSelector) + etcd.name));
+Result<void> each(Call& call,
+                  std::string_view group_kind,
+                  const api::ObjectMeta& etcd,
+                  std::string_view uid,
+                  Take take) {
+    CAPSTAN_TRY(auto objects,
+                call.cache().list(group_kind, etcd.ns, std::string(kSelector) + etcd.name));
     for (const json::Value& object : objects) {
         const json::View view(object);
         CAPSTAN_TRY(const bool ours, controlled_by(view, uid));
@@ -81,7 +89,10 @@ Result<std::optional<World>> observe(Call& call, const ObjectKey& key) {
     const api::ObjectMeta& meta = world.etcd.metadata;
 
     std::string set_uid;
-    CAPSTAN_TRY(each(call, "apps/StatefulSet", meta, meta.uid,
+    CAPSTAN_TRY(each(call,
+                     "apps/StatefulSet",
+                     meta,
+                     meta.uid,
                      [&](const std::string& name, const json::View& view) -> Result<void> {
                          if (name == meta.name) {
                              world.set = set_of(view);
@@ -89,17 +100,26 @@ Result<std::optional<World>> observe(Call& call, const ObjectKey& key) {
                          }
                          return ok();
                      }));
-    CAPSTAN_TRY(each(call, "druid.gardener.cloud/EtcdMember", meta, meta.uid,
+    CAPSTAN_TRY(each(call,
+                     "druid.gardener.cloud/EtcdMember",
+                     meta,
+                     meta.uid,
                      [&](const std::string& name, const json::View& view) -> Result<void> {
                          return api::decode(view, world.members[name]);
                      }));
-    CAPSTAN_TRY(each(call, "coordination.k8s.io/Lease", meta, meta.uid,
+    CAPSTAN_TRY(each(call,
+                     "coordination.k8s.io/Lease",
+                     meta,
+                     meta.uid,
                      [&](const std::string& name, const json::View& view) -> Result<void> {
                          world.leases[name] = lease_of(view);
                          return ok();
                      }));
     if (!set_uid.empty()) {
-        CAPSTAN_TRY(each(call, "Pod", meta, set_uid,
+        CAPSTAN_TRY(each(call,
+                         "Pod",
+                         meta,
+                         set_uid,
                          [&](const std::string& name, const json::View& view) -> Result<void> {
                              world.pods[name] = pod_of(view);
                              return ok();

@@ -37,14 +37,16 @@ struct StatefulSet {
 
 struct World {
     api::Etcd etcd;
-    std::map<std::string, api::EtcdMember> members;  // by name, only those controlled by this Etcd, as the rest
-    std::map<std::string, Lease> leases;             // by name, which is the member's
-    std::map<std::string, Pod> pods;                 // by name
+    // by name, only those controlled by this Etcd, as the rest
+    std::map<std::string, api::EtcdMember> members;
+    std::map<std::string, Lease> leases;  // by name, which is the member's
+    std::map<std::string, Pod> pods;      // by name
     std::optional<StatefulSet> set;
     WallTime now{};
 };
 
-// nullopt: the Etcd is gone. Errors: those of the cache; invalid (an object its own schema should have refused).
+// nullopt: the Etcd is gone. Errors: those of the cache; invalid (an object its own schema should
+//         have refused).
 Result<std::optional<World>> observe(Call& call, const ObjectKey& key);
 
 }  // namespace capstan::custodian

@@ -8,13 +8,20 @@ namespace {
 
 json::Value pick(const api::EtcdStatus& status) {
     std::vector<api::Condition> ours;
-    std::copy_if(status.conditions.begin(), status.conditions.end(), std::back_inserter(ours),
+    std::copy_if(status.conditions.begin(),
+                 status.conditions.end(),
+                 std::back_inserter(ours),
                  [](const api::Condition& condition) { return is_ours(condition.type); });
-    std::sort(ours.begin(), ours.end(), [](const auto& a, const auto& b) { return a.type < b.type; });
+    std::sort(
+        ours.begin(), ours.end(), [](const auto& a, const auto& b) { return a.type < b.type; });
     std::vector<api::MemberSummary> members = status.members;
-    std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) {
+        return a.name < b.name;
+    });
     std::vector<api::MemberReference> references = status.member_refs;
-    std::sort(references.begin(), references.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    std::sort(references.begin(), references.end(), [](const auto& a, const auto& b) {
+        return a.name < b.name;
+    });
     json::Value out = json::object();
     api::put_present(out, "conditions", ours);
     api::put_present(out, "members", members);
@@ -30,8 +37,8 @@ json::Value pick(const api::EtcdStatus& status) {
 
 Plan make_plan(const World& world, const Thresholds& thresholds) {
     const Assessment assessment = assess_members(world, thresholds);
-    const auto ready_pods = static_cast<std::int32_t>(
-        std::count_if(world.pods.begin(), world.pods.end(), [](const auto& pod) { return pod.second.ready; }));
+    const auto ready_pods = static_cast<std::int32_t>(std::count_if(
+        world.pods.begin(), world.pods.end(), [](const auto& pod) { return pod.second.ready; }));
     api::EtcdStatus status;
     status.conditions = make_conditions(world, assessment);
     status.members = assessment.members;
@@ -43,7 +50,8 @@ Plan make_plan(const World& world, const Thresholds& thresholds) {
     status.current_replicas = world.set ? world.set->current_replicas : 0;
     status.ready = world.set.has_value() && ready_pods == world.etcd.spec.replicas &&
                    world.pods.size() == static_cast<std::size_t>(world.etcd.spec.replicas);
-    return {pick(world.etcd.status.value_or(api::EtcdStatus{})), pick(status), assessment.next_look};
+    return {
+        pick(world.etcd.status.value_or(api::EtcdStatus{})), pick(status), assessment.next_look};
 }
 
 }  // namespace capstan::custodian

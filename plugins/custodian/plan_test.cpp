@@ -20,7 +20,8 @@ World healthy() {
     world.etcd.spec.replicas = 3;
     for (int i = 0; i < 3; ++i) {
         const std::string name = "main-" + std::to_string(i);
-        world.leases[name] = {std::to_string(i) + "a:c1:" + (i == 0 ? "Leader" : "Member"), kNow - seconds{5}};
+        world.leases[name] = {std::to_string(i) + "a:c1:" + (i == 0 ? "Leader" : "Member"),
+                              kNow - seconds{5}};
         world.pods[name] = {true, true};
         api::EtcdMember& member = world.members[name];
         member.metadata.uid = "uid-" + std::to_string(i);
@@ -36,7 +37,8 @@ std::string condition(const Plan& plan, std::string_view type) {
     for (const json::Value& one : json::View(plan.wanted)["conditions"].array()) {
         const json::View view(one);
         if (view["type"].string_or("") == type) {
-            return std::string(view["status"].string_or("")) + "/" + std::string(view["reason"].string_or(""));
+            return std::string(view["status"].string_or("")) + "/" +
+                   std::string(view["reason"].string_or(""));
         }
     }
     return "absent";
@@ -44,7 +46,8 @@ std::string condition(const Plan& plan, std::string_view type) {
 
 std::string member(const Plan& plan, std::size_t index) {
     const json::View view = json::View(plan.wanted)["members"][index];
-    return std::string(view["status"].string_or("")) + "/" + std::string(view["reason"].string_or(""));
+    return std::string(view["status"].string_or("")) + "/" +
+           std::string(view["reason"].string_or(""));
 }
 
 // The status as the API server would hold it after the plan was carried out.
@@ -83,7 +86,8 @@ TEST(Custodian, WritesNothingWhenNothingChanged) {
 TEST(Custodian, LeavesConditionsOfOthersAlone) {
     World world = healthy();
     world.etcd.status.emplace();
-    world.etcd.status->conditions.push_back({kEarlier, kEarlier, "", "TLSNotSupported", "False", "SpecSupported"});
+    world.etcd.status->conditions.push_back(
+        {kEarlier, kEarlier, "", "TLSNotSupported", "False", "SpecSupported"});
     const Plan plan = make_plan(world, {});
     EXPECT_EQ(condition(plan, "SpecSupported"), "absent");
     EXPECT_TRUE(json::View(plan.present).object().empty());
@@ -122,13 +126,15 @@ TEST_P(MemberAge, DecidesTheStanding) {
     EXPECT_EQ(member(make_plan(world, {}), 1), GetParam().want);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, MemberAge,
-                         testing::Values(AgeRow{"fresh", seconds{60}, false, "Ready/LeaseSucceeded"},
-                                         AgeRow{"stale_and_running", seconds{61}, true, "Unknown/LeaseExpired"},
-                                         AgeRow{"stale_and_down", seconds{61}, false, "NotReady/ContainersNotReady"},
-                                         AgeRow{"long_gone", seconds{361}, true, "NotReady/UnknownGracePeriodExceeded"},
-                                         AgeRow{"ahead_of_our_clock", seconds{-30}, true, "Ready/LeaseSucceeded"}),
-                         [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Rows,
+    MemberAge,
+    testing::Values(AgeRow{"fresh", seconds{60}, false, "Ready/LeaseSucceeded"},
+                    AgeRow{"stale_and_running", seconds{61}, true, "Unknown/LeaseExpired"},
+                    AgeRow{"stale_and_down", seconds{61}, false, "NotReady/ContainersNotReady"},
+                    AgeRow{"long_gone", seconds{361}, true, "NotReady/UnknownGracePeriodExceeded"},
+                    AgeRow{"ahead_of_our_clock", seconds{-30}, true, "Ready/LeaseSucceeded"}),
+    [](const auto& row) { return row.param.name; });
 
 struct QuorumRow {
     const char* name;
@@ -156,19 +162,23 @@ TEST_P(Quorum, CountsOnlyWhatIsKnownToBeReady) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, Quorum,
-    testing::Values(QuorumRow{"one_down", 0, 1, "True/Quorate", "False/NotAllMembersReady"},
-                    QuorumRow{"two_down", 0, 2, "False/QuorumLost", "False/NotAllMembersReady"},
-                    QuorumRow{"one_unknown", 1, 0, "True/Quorate", "False/NotAllMembersReady"},
-                    QuorumRow{"two_unknown", 2, 0, "Unknown/MembersUnknown", "False/NotAllMembersReady"},
-                    QuorumRow{"one_unknown_one_down", 1, 1, "Unknown/MembersUnknown", "False/NotAllMembersReady"},
-                    QuorumRow{"all_unknown", 3, 0, "Unknown/MembersUnknown", "False/NotAllMembersReady"}),
+    Rows,
+    Quorum,
+    testing::Values(
+        QuorumRow{"one_down", 0, 1, "True/Quorate", "False/NotAllMembersReady"},
+        QuorumRow{"two_down", 0, 2, "False/QuorumLost", "False/NotAllMembersReady"},
+        QuorumRow{"one_unknown", 1, 0, "True/Quorate", "False/NotAllMembersReady"},
+        QuorumRow{"two_unknown", 2, 0, "Unknown/MembersUnknown", "False/NotAllMembersReady"},
+        QuorumRow{
+            "one_unknown_one_down", 1, 1, "Unknown/MembersUnknown", "False/NotAllMembersReady"},
+        QuorumRow{"all_unknown", 3, 0, "Unknown/MembersUnknown", "False/NotAllMembersReady"}),
     [](const auto& row) { return row.param.name; });
 
 TEST(Custodian, QuorumIsCountedFromTheSpec) {
     World world = healthy();
     world.leases.erase("main-1");
-    world.leases.erase("main-2");  // one entry, ready: a majority of the entries, not of the members
+    // one entry, ready: a majority of the entries, not of the members
+    world.leases.erase("main-2");
     EXPECT_EQ(condition(make_plan(world, {}), "Ready"), "False/QuorumLost");
 }
 
@@ -192,7 +202,8 @@ TEST(Custodian, NoMemberHasReported) {
 TEST(Custodian, TwoClustersAreNamed) {
     World world = healthy();
     world.leases["main-2"].holder = "2a:c2:Leader";
-    EXPECT_EQ(condition(make_plan(world, {}), "ClusterIDMismatch"), "True/MultipleClusterIDsDetected");
+    EXPECT_EQ(condition(make_plan(world, {}), "ClusterIDMismatch"),
+              "True/MultipleClusterIDsDetected");
 }
 
 TEST(Custodian, ReadyFollowsThePods) {
@@ -234,7 +245,8 @@ TEST(Custodian, RefusesAThresholdThatIsNone) {
     const json::Value config = {{"etcdMember", {{"unknownThreshold", "soon"}}}};
     auto got = read_thresholds(config);
     ASSERT_FALSE(got);
-    EXPECT_EQ(got.error().message, "/etcdMember/unknownThreshold: expected a positive duration such as 1m");
+    EXPECT_EQ(got.error().message,
+              "/etcdMember/unknownThreshold: expected a positive duration such as 1m");
 }
 
 }  // namespace

@@ -26,9 +26,11 @@ public:
                 {"metadata", {{"name", request.key.name}, {"namespace", request.key.ns}}},
                 {"status", plan.wanted},
             };
-            auto written = call.client().apply("druid.gardener.cloud/v1alpha1/Etcd", intent, {.subresource = "status"});
+            auto written = call.client().apply(
+                "druid.gardener.cloud/v1alpha1/Etcd", intent, {.subresource = "status"});
             if (!written) {
-                return written.error().code == Code::not_found ? Outcome::done() : Outcome::failed(written.error());
+                return written.error().code == Code::not_found ? Outcome::done()
+                                                               : Outcome::failed(written.error());
             }
         }
         return plan.next_look == kNever ? Outcome::done() : Outcome::after(plan.next_look);

@@ -24,17 +24,16 @@ Result<void> remove_child(Call& call, const World& world, const Step& step) {
 
 Result<void> carry_out_step(Call& call, const World& world, const Step& step) {
     switch (step.kind) {
-        case Step::Kind::apply:
-            return call.client().apply(step.gvk.to_string(), step.object);
+        case Step::Kind::apply: return call.client().apply(step.gvk.to_string(), step.object);
         case Step::Kind::create: {
             auto created = call.client().create(step.gvk.to_string(), step.object);
             return !created && created.error().code == Code::exists ? Result<void>(ok()) : created;
         }
-        case Step::Kind::remove:
-            return remove_child(call, world, step);
+        case Step::Kind::remove: return remove_child(call, world, step);
         case Step::Kind::patch: {
             auto patched = call.client().patch_json(step.gvk.to_string(), step.key, step.object);
-            return !patched && patched.error().code == Code::not_found ? Result<void>(ok()) : patched;
+            return !patched && patched.error().code == Code::not_found ? Result<void>(ok())
+                                                                       : patched;
         }
     }
     return fail(Code::internal, "unknown step");
@@ -62,12 +61,15 @@ Result<void> write_status(Call& call, const World& world, const Report& report) 
     return call.client().apply(gvk, intent, {.subresource = "status"});
 }
 
-// Stopping, a lost lease and a conflict say nothing about the Etcd: they are not recorded in its status.
+// Stopping, a lost lease and a conflict say nothing about the Etcd: they are not recorded in its
+// status.
 bool worth_recording(Code code) {
-    return code != Code::cancelled && code != Code::fenced && code != Code::conflict && code != Code::timeout;
+    return code != Code::cancelled && code != Code::fenced && code != Code::conflict &&
+           code != Code::timeout;
 }
 
-Outcome failed_step(Call& call, const World& world, const Plan& plan, const Step& step, const Error& error) {
+Outcome failed_step(
+    Call& call, const World& world, const Plan& plan, const Step& step, const Error& error) {
     if (worth_recording(error.code)) {
         Report report;
         report.type = plan.report ? plan.report->type : "Reconcile";
@@ -88,8 +90,11 @@ Outcome failed_step(Call& call, const World& world, const Plan& plan, const Step
 Outcome carry_out(Call& call, const World& world, const Plan& plan) {
     if (!plan.event_reason.empty()) {
         call.event(GroupVersionKind::from_api_version(api::kApiVersion, api::kEtcdKind),
-                   {world.etcd.metadata.ns, world.etcd.metadata.name}, world.etcd.metadata.uid, "Warning",
-                   plan.event_reason, plan.event_note);
+                   {world.etcd.metadata.ns, world.etcd.metadata.name},
+                   world.etcd.metadata.uid,
+                   "Warning",
+                   plan.event_reason,
+                   plan.event_note);
     }
     for (const Step& step : plan.steps) {
         if (auto done = carry_out_step(call, world, step); !done) {

@@ -14,7 +14,8 @@ std::string_view image_name(std::string_view image) {
 }
 
 bool foreign_image(std::string_view image) {
-    static constexpr std::string_view kNames[] = {"etcd-wrapper", "etcdbrctl", "etcd-backup-restore"};
+    static constexpr std::string_view kNames[] = {
+        "etcd-wrapper", "etcdbrctl", "etcd-backup-restore"};
     return std::find(std::begin(kNames), std::end(kNames), image_name(image)) != std::end(kNames);
 }
 
@@ -92,8 +93,9 @@ Result<Cluster> resolve(const api::Etcd& etcd, const Settings& settings) {
     cluster.name = etcd.metadata.name;
     cluster.ns = etcd.metadata.ns;
     if (spec.replicas < 0 || spec.replicas > kReplicasMax) {
-        return fail(Code::invalid, "/spec/replicas: " + std::to_string(spec.replicas) + " is not between 0 and " +
-                                       std::to_string(kReplicasMax));
+        return fail(Code::invalid,
+                    "/spec/replicas: " + std::to_string(spec.replicas) + " is not between 0 and " +
+                        std::to_string(kReplicasMax));
     }
     cluster.replicas = spec.replicas;
     cluster.client_port = spec.etcd.client_port.value_or(cluster.client_port);
@@ -113,7 +115,8 @@ Result<Cluster> resolve(const api::Etcd& etcd, const Settings& settings) {
     cluster.storage_capacity = spec.storage_capacity ? spec.storage_capacity->text : "16Gi";
     cluster.automount_token = settings.automount_token;
 
-    const std::string prefix = spec.member_name_prefix.value_or("").empty() ? "" : *spec.member_name_prefix + "-";
+    const std::string prefix =
+        spec.member_name_prefix.value_or("").empty() ? "" : *spec.member_name_prefix + "-";
     for (std::int32_t ordinal = 0; ordinal < cluster.replicas; ++ordinal) {
         const std::string pod = cluster.name + "-" + std::to_string(ordinal);
         const std::string host = pod + "." + cluster.peer_service() + "." + cluster.ns + ".svc";
@@ -131,7 +134,8 @@ std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate) {
     const api::EtcdSpec& spec = etcd.spec;
     if (!member_gate) {
         return Refusal{"GateDisabled",
-                       "Feature gate EtcdMember of plugin etcd.capstan.dev is off, and this version runs clusters only "
+                       "Feature gate EtcdMember of plugin etcd.capstan.dev is off, and this "
+                       "version runs clusters only "
                        "with it on; set plugins.etcd.featureGates.EtcdMember to true"};
     }
     const char* tls = spec.etcd.client_url_tls ? "spec.etcd.clientUrlTls"
@@ -139,33 +143,39 @@ std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate) {
                       : spec.backup.tls        ? "spec.backup.tls"
                                                : nullptr;
     if (tls != nullptr) {
-        return Refusal{"TLSNotSupported", std::string(tls) + " asks for TLS, which this version cannot set up yet"};
+        return Refusal{"TLSNotSupported",
+                       std::string(tls) + " asks for TLS, which this version cannot set up yet"};
     }
     if (spec.etcd.bootstrap_with_existing_cluster) {
         return Refusal{"BootstrapNotSupported",
-                       "spec.etcd.bootstrapWithExistingCluster asks to join a running cluster, which this version "
+                       "spec.etcd.bootstrapWithExistingCluster asks to join a running cluster, "
+                       "which this version "
                        "cannot do yet"};
     }
     if (!spec.etcd.additional_advertise_peer_urls.empty()) {
         return Refusal{"PeerURLsNotSupported",
-                       "spec.etcd.additionalAdvertisePeerURLs asks for further peer addresses, which this version "
+                       "spec.etcd.additionalAdvertisePeerURLs asks for further peer addresses, "
+                       "which this version "
                        "cannot announce yet"};
     }
     if (spec.etcd.image && foreign_image(*spec.etcd.image)) {
-        return Refusal{"ImageNotUsable", "spec.etcd.image must be an image with /usr/local/bin/etcd; \"" +
-                                             spec.etcd.image->substr(0, 256) + "\" is the wrapper's"};
+        return Refusal{"ImageNotUsable",
+                       "spec.etcd.image must be an image with /usr/local/bin/etcd; \"" +
+                           spec.etcd.image->substr(0, 256) + "\" is the wrapper's"};
     }
     if (spec.backup.image && foreign_image(*spec.backup.image)) {
-        return Refusal{"ImageNotUsable", "spec.backup.image must be a capstan image; \"" +
-                                             spec.backup.image->substr(0, 256) + "\" is the one of backup-restore"};
+        return Refusal{"ImageNotUsable",
+                       "spec.backup.image must be a capstan image; \"" +
+                           spec.backup.image->substr(0, 256) + "\" is the one of backup-restore"};
     }
     return std::nullopt;
 }
 
 std::optional<Refusal> limitation(const api::Etcd& etcd) {
     if (etcd.spec.backup.store) {
-        return Refusal{"BackupsNotTaken", "The cluster runs, but spec.backup.store is not used: this version takes no "
-                                          "backups yet"};
+        return Refusal{"BackupsNotTaken",
+                       "The cluster runs, but spec.backup.store is not used: this version takes no "
+                       "backups yet"};
     }
     return std::nullopt;
 }

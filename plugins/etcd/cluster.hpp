@@ -15,14 +15,17 @@ namespace capstan::etcd {
 inline constexpr std::string_view kPluginVersion = "0.1.0";
 inline constexpr std::string_view kMemberGate = "EtcdMember";
 inline constexpr std::string_view kFinalizer = "druid.gardener.cloud/etcd-druid";
-inline constexpr std::string_view kManagedBy = "etcd-druid";  // label value; selectors of running clusters depend on it
+// label value; selectors of running clusters depend on it
+inline constexpr std::string_view kManagedBy = "etcd-druid";
 
 inline constexpr std::string_view kAnnotationOperation = "druid.gardener.cloud/operation";
 inline constexpr std::string_view kAnnotationOperationOld = "gardener.cloud/operation";
-inline constexpr std::string_view kAnnotationSuspend = "druid.gardener.cloud/suspend-etcd-spec-reconcile";
+inline constexpr std::string_view kAnnotationSuspend =
+    "druid.gardener.cloud/suspend-etcd-spec-reconcile";
 inline constexpr std::string_view kAnnotationUnhealthyEviction =
     "resources.druid.gardener.cloud/allow-unhealthy-pod-eviction";
-inline constexpr std::string_view kAnnotationCreateAsLearner = "druid.gardener.cloud/create-as-learner";
+inline constexpr std::string_view kAnnotationCreateAsLearner =
+    "druid.gardener.cloud/create-as-learner";
 inline constexpr std::string_view kAnnotationConfigHash = "druid.gardener.cloud/config-hash";
 inline constexpr std::string_view kLabelOwnedBy = "gardener.cloud/owned-by";
 inline constexpr std::string_view kLabelPodName = "druid.gardener.cloud/pod-name";
@@ -38,8 +41,9 @@ inline constexpr std::int32_t kReplicasMax = 9;  // raft groups beyond this only
 struct Settings {
     std::string etcd_image{"quay.io/coreos/etcd:v3.5.33"};
     std::string capstan_image{"capstan:" + std::string(kPluginVersion)};
-    bool auto_reconcile{true};      // a changed spec is carried out without the operation annotation
-    bool automount_token{true};     // ServiceAccount.automountServiceAccountToken
+    // a changed spec is carried out without the operation annotation
+    bool auto_reconcile{true};
+    bool automount_token{true};  // ServiceAccount.automountServiceAccountToken
 };
 Result<Settings> read_settings(const json::Value& config);
 
@@ -73,15 +77,15 @@ struct Cluster {
     std::string role() const { return "druid.gardener.cloud:etcd:" + name; }
     std::string local_host() const { return name + "-local"; }
 
-    json::Value default_labels() const;   // the two labels of every child
-    json::Value pod_selector() const;     // those of every pod
+    json::Value default_labels() const;  // the two labels of every child
+    json::Value pod_selector() const;    // those of every pod
     json::Value owner_references() const;
     // metadata of a child: name, namespace, labels with name and component, owner.
     json::Value metadata(std::string_view child, std::string_view component) const;
 };
 
-// Requires: a decoded Etcd that outlives the result. Errors: invalid (a quantity, or more than kReplicasMax members),
-// unsupported (see refusal()).
+// Requires: a decoded Etcd that outlives the result. Errors: invalid (a quantity, or more than
+// kReplicasMax members), unsupported (see refusal()).
 Result<Cluster> resolve(const api::Etcd& etcd, const Settings& settings);
 
 // Something in the spec that this version does not do.

@@ -25,14 +25,16 @@ json::Value common(const Cluster& cluster) {
         {"initial-cluster", initial_cluster(cluster)},
         {"initial-cluster-state", "new"},
         {"initial-cluster-token", "etcd-cluster"},
-        {"auto-compaction-mode", to_string(shared.auto_compaction_mode.value_or(api::CompactionMode::periodic))},
+        {"auto-compaction-mode",
+         to_string(shared.auto_compaction_mode.value_or(api::CompactionMode::periodic))},
         {"auto-compaction-retention", shared.auto_compaction_retention.value_or("30m")},
         {"listen-peer-urls", "http://0.0.0.0:" + std::to_string(cluster.peer_port)},
         {"listen-client-urls", "http://0.0.0.0:" + std::to_string(cluster.client_port)},
         {"next-cluster-version-compatible", true},
     };
     if (spec.etcd.backend_bbolt_freelist_type) {
-        config.set("backend-bbolt-freelist-type", to_string(*spec.etcd.backend_bbolt_freelist_type));
+        config.set("backend-bbolt-freelist-type",
+                   to_string(*spec.etcd.backend_bbolt_freelist_type));
     }
     return config;
 }
@@ -61,7 +63,8 @@ json::Value member_config(const Cluster& cluster, const Member& member) {
     config.set("name", member.name);
     config.set("initial-advertise-peer-urls", member.peer_url);
     config.set("advertise-client-urls", member.client_url);
-    // Nanoseconds; the watch for delta snapshots lives on these. A duration as text would stop etcd.
+    // Nanoseconds; the watch for delta snapshots lives on these. A duration as text would stop
+    // etcd.
     config.set("experimental-watch-progress-notify-interval", 5'000'000'000);
     return config;
 }

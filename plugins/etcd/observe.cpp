@@ -11,12 +11,14 @@ Result<std::string> host_sha256(const void* context, std::string_view text) {
 }
 
 std::string children_selector(const std::string& etcd) {
-    return "app.kubernetes.io/managed-by=" + std::string(kManagedBy) + ",app.kubernetes.io/part-of=" + etcd;
+    return "app.kubernetes.io/managed-by=" + std::string(kManagedBy) +
+           ",app.kubernetes.io/part-of=" + etcd;
 }
 
 Result<void> observe_members(Call& call, World& world) {
     const api::ObjectMeta& meta = world.etcd.metadata;
-    const std::string group_kind = std::string(api::kGroup) + "/" + std::string(api::kEtcdMemberKind);
+    const std::string group_kind =
+        std::string(api::kGroup) + "/" + std::string(api::kEtcdMemberKind);
     CAPSTAN_TRY(auto objects, call.cache().list(group_kind, meta.ns, children_selector(meta.name)));
     for (const json::Value& object : objects) {
         api::EtcdMember member;
@@ -48,12 +50,14 @@ Result<void> observe_children(Call& call, World& world) {
     std::vector<Child> others;
     for (const ChildKind& kind : child_kinds()) {
         CAPSTAN_TRY(auto gvk, GroupVersionKind::parse(kind.gvk));
-        CAPSTAN_TRY(auto objects, call.cache().list(gvk.group_kind(), meta.ns, children_selector(meta.name)));
+        CAPSTAN_TRY(auto objects,
+                    call.cache().list(gvk.group_kind(), meta.ns, children_selector(meta.name)));
         for (const json::Value& object : objects) {
             api::ObjectMeta child;
             CAPSTAN_TRY(api::decode(json::View(object)["metadata"], child));
             if (child.controller_uid() == meta.uid) {
-                (gvk.kind == "StatefulSet" ? world.children : others).push_back({gvk, {child.ns, child.name}});
+                (gvk.kind == "StatefulSet" ? world.children : others)
+                    .push_back({gvk, {child.ns, child.name}});
             }
         }
     }

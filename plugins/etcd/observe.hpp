@@ -24,9 +24,11 @@ struct Child {
 
 struct World {
     api::Etcd etcd;
-    std::vector<api::EtcdMember> members;     // controlled by this Etcd, by name
-    std::optional<std::int32_t> set_replicas; // spec.replicas of its StatefulSet; nullopt: there is none
-    std::vector<Child> children;              // filled only while the Etcd is being deleted; the StatefulSet first
+    std::vector<api::EtcdMember> members;  // controlled by this Etcd, by name
+    std::optional<std::int32_t>
+        set_replicas;  // spec.replicas of its StatefulSet; nullopt: there is none
+    // filled only while the Etcd is being deleted; the StatefulSet first
+    std::vector<Child> children;
     bool member_gate{false};
     WallTime now{};
     // Lower-case hex SHA-256 of a text. Pure; a member so that plans need no host.
@@ -41,7 +43,8 @@ struct ChildKind {
 };
 const std::vector<ChildKind>& child_kinds();
 
-// nullopt: the Etcd is gone. Errors: those of the cache; invalid (an object that its own schema should have refused).
+// nullopt: the Etcd is gone. Errors: those of the cache; invalid (an object that its own schema
+//         should have refused).
 Result<std::optional<World>> observe(Call& call, const ObjectKey& key);
 
 // The last entry of the transitions; nullptr: none yet.

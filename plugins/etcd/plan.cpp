@@ -44,21 +44,25 @@ Step add_finalizer(const api::Etcd& etcd) {
         list.push_back(present);
     }
     list.push_back(kFinalizer);
-    return patch_etcd(etcd, json::list({
-        test("/metadata/uid", etcd.metadata.uid),
-        test("/metadata/resourceVersion", etcd.metadata.resource_version),
-        {{"op", "add"}, {"path", "/metadata/finalizers"}, {"value", list}},
-    }), "FINALIZER");
+    return patch_etcd(etcd,
+                      json::list({
+                          test("/metadata/uid", etcd.metadata.uid),
+                          test("/metadata/resourceVersion", etcd.metadata.resource_version),
+                          {{"op", "add"}, {"path", "/metadata/finalizers"}, {"value", list}},
+                      }),
+                      "FINALIZER");
 }
 
 Step remove_finalizer(const api::Etcd& etcd) {
     const auto& all = etcd.metadata.finalizers;
     const auto at = std::find(all.begin(), all.end(), kFinalizer) - all.begin();
     const std::string path = "/metadata/finalizers/" + std::to_string(at);
-    return patch_etcd(etcd, json::list({
-        test(path, kFinalizer),
-        {{"op", "remove"}, {"path", path}},
-    }), "FINALIZER");
+    return patch_etcd(etcd,
+                      json::list({
+                          test(path, kFinalizer),
+                          {{"op", "remove"}, {"path", path}},
+                      }),
+                      "FINALIZER");
 }
 
 Step drop_operation_annotations(const api::Etcd& etcd) {
@@ -79,7 +83,8 @@ Step child_step(Step::Kind kind, std::string code, json::Value object) {
     Step step;
     step.kind = kind;
     step.code = std::move(code);
-    step.gvk = GroupVersionKind::from_api_version(view["apiVersion"].string_or(""), view["kind"].string_or(""));
+    step.gvk = GroupVersionKind::from_api_version(view["apiVersion"].string_or(""),
+                                                  view["kind"].string_or(""));
     step.key = {std::string(view["metadata"]["namespace"].string_or("")),
                 std::string(view["metadata"]["name"].string_or(""))};
     step.object = std::move(object);
@@ -87,13 +92,17 @@ Step child_step(Step::Kind kind, std::string code, json::Value object) {
 }
 
 bool member_exists(const World& world, const std::string& name) {
-    return std::any_of(world.members.begin(), world.members.end(),
+    return std::any_of(world.members.begin(),
+                       world.members.end(),
                        [&](const api::EtcdMember& member) { return member.metadata.name == name; });
 }
 
-// A member that is added to a running cluster joins as learner. The annotation is part of the POST only: applied, it
-// would come back after the steward removed it.
-void add_member_steps(const World& world, const Cluster& cluster, const Rollout& rollout, std::vector<Step>& steps) {
+// A member that is added to a running cluster joins as learner. The annotation is part of the POST
+// only: applied, it would come back after the steward removed it.
+void add_member_steps(const World& world,
+                      const Cluster& cluster,
+                      const Rollout& rollout,
+                      std::vector<Step>& steps) {
     for (std::size_t i = 0; i < cluster.members.size(); ++i) {
         const Member& member = cluster.members[i];
         json::Value object = etcd_member(cluster, member, rollout.hashes[i]);
@@ -110,8 +119,10 @@ void add_member_steps(const World& world, const Cluster& cluster, const Rollout&
 
 void remove_surplus_members(const World& world, const Cluster& cluster, std::vector<Step>& steps) {
     for (const api::EtcdMember& member : world.members) {
-        const bool wanted = std::any_of(cluster.members.begin(), cluster.members.end(),
-                                        [&](const Member& one) { return one.name == member.metadata.name; });
+        const bool wanted =
+            std::any_of(cluster.members.begin(), cluster.members.end(), [&](const Member& one) {
+                return one.name == member.metadata.name;
+            });
         if (!wanted) {
             Step step;
             step.kind = Step::Kind::remove;
@@ -167,8 +178,8 @@ Plan deletion_plan(const World& world) {
     plan.report = Report{};
     plan.report->type = "Delete";
     plan.report->state = "Processing";
-    plan.report->description =
-        set_is_there ? "Waiting for the StatefulSet to be gone" : "Waiting for all children to be gone";
+    plan.report->description = set_is_there ? "Waiting for the StatefulSet to be gone"
+                                            : "Waiting for all children to be gone";
     plan.again = kLookAgain;
     return plan;
 }
@@ -176,7 +187,9 @@ Plan deletion_plan(const World& world) {
 Result<std::vector<std::string>> target_hashes(const World& world, const Cluster& cluster) {
     std::vector<std::string> hashes;
     for (const Member& member : cluster.members) {
-        CAPSTAN_TRY(auto hash, world.sha256(world.sha256_context, restart_relevant(member_config(cluster, member))));
+        CAPSTAN_TRY(
+            auto hash,
+            world.sha256(world.sha256_context, restart_relevant(member_config(cluster, member))));
         hashes.push_back(std::move(hash));
     }
     return hashes;
@@ -243,7 +256,8 @@ Result<Plan> make_plan(const World& world, const Settings& settings) {
     if (has_annotation(etcd, kAnnotationSuspend)) {
         Plan plan;
         plan.event_reason = "SpecReconciliationSkipped";
-        plan.event_note = "Annotation " + std::string(kAnnotationSuspend) + " is set: the spec is not carried out";
+        plan.event_note = "Annotation " + std::string(kAnnotationSuspend) +
+                          " is set: the spec is not carried out";
         return plan;
     }
     const bool never = !etcd.status || !etcd.status->observed_generation;

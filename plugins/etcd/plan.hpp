@@ -14,7 +14,8 @@
 
 namespace capstan::etcd {
 
-inline constexpr std::chrono::seconds kLookAgain{10};  // while something is awaited; its change wakes us earlier
+// while something is awaited; its change wakes us earlier
+inline constexpr std::chrono::seconds kLookAgain{10};
 
 struct Step {
     enum class Kind : std::uint8_t {
@@ -32,10 +33,10 @@ struct Step {
 
 struct Plan {
     std::vector<Step> steps;
-    std::vector<Step> last;          // after the status was written: finalizer and annotations
-    std::optional<Report> report;    // nullopt: the status is left alone
+    std::vector<Step> last;        // after the status was written: finalizer and annotations
+    std::optional<Report> report;  // nullopt: the status is left alone
     std::optional<std::chrono::seconds> again;
-    std::string event_reason;        // a Warning about the Etcd; empty: none
+    std::string event_reason;  // a Warning about the Etcd; empty: none
     std::string event_note;
 };
 

@@ -40,7 +40,8 @@ std::vector<std::string> names(const std::vector<Step>& steps) {
     static constexpr std::string_view kVerbs[] = {"apply", "create", "remove", "patch"};
     std::vector<std::string> out;
     for (const Step& step : steps) {
-        out.push_back(std::string(kVerbs[static_cast<std::size_t>(step.kind)]) + " " + step.gvk.kind + " " + step.key.name);
+        out.push_back(std::string(kVerbs[static_cast<std::size_t>(step.kind)]) + " " +
+                      step.gvk.kind + " " + step.key.name);
     }
     return out;
 }
@@ -70,10 +71,13 @@ void carry_out(World& world, const Plan& plan) {
         if (done.code == "FINALIZER") {
             world.etcd.metadata.finalizers = {std::string(kFinalizer)};
         } else if (done.gvk.kind == "StatefulSet") {
-            world.set_replicas = static_cast<std::int32_t>(json::View(done.object)["spec"]["replicas"].int_or(-1));
+            world.set_replicas =
+                static_cast<std::int32_t>(json::View(done.object)["spec"]["replicas"].int_or(-1));
         } else if (done.gvk.kind == "EtcdMember") {
-            auto found = std::find_if(world.members.begin(), world.members.end(),
-                                      [&](const auto& member) { return member.metadata.name == done.key.name; });
+            auto found =
+                std::find_if(world.members.begin(), world.members.end(), [&](const auto& member) {
+                    return member.metadata.name == done.key.name;
+                });
             if (done.kind == Step::Kind::remove) {
                 world.members.erase(found);
                 continue;
@@ -130,9 +134,11 @@ TEST(EtcdPlan, AnUnchangedEtcdGivesTheSameStatusAndOnlyApplies) {
     settle(world);
     world.now += std::chrono::hours{1};
     const Plan again = plan_of(world);
-    EXPECT_EQ(wanted_status(world.etcd, *again.report, world.now, "other-run"), owned_status(world.etcd));
-    EXPECT_TRUE(std::all_of(again.steps.begin(), again.steps.end(),
-                            [](const Step& one) { return one.kind == Step::Kind::apply; }));
+    EXPECT_EQ(wanted_status(world.etcd, *again.report, world.now, "other-run"),
+              owned_status(world.etcd));
+    EXPECT_TRUE(std::all_of(again.steps.begin(), again.steps.end(), [](const Step& one) {
+        return one.kind == Step::Kind::apply;
+    }));
     EXPECT_TRUE(again.last.empty());
     EXPECT_FALSE(again.again);
 }
@@ -164,24 +170,49 @@ TEST_P(Refused, AppliesNothingAndSaysWhy) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, Refused,
-    testing::Values(
-        RefusedRow{"gate_off", [](World& w) { w.member_gate = false; }, "GateDisabled", "ERR_SPEC_NOT_SUPPORTED"},
-        RefusedRow{"client_tls", [](World& w) { w.etcd.spec.etcd.client_url_tls.emplace(); }, "TLSNotSupported",
-                   "ERR_SPEC_NOT_SUPPORTED"},
-        RefusedRow{"peer_tls", [](World& w) { w.etcd.spec.etcd.peer_url_tls.emplace(); }, "TLSNotSupported",
-                   "ERR_SPEC_NOT_SUPPORTED"},
-        RefusedRow{"backup_tls", [](World& w) { w.etcd.spec.backup.tls.emplace(); }, "TLSNotSupported",
-                   "ERR_SPEC_NOT_SUPPORTED"},
-        RefusedRow{"wrapper_image",
-                   [](World& w) { w.etcd.spec.etcd.image = "europe.pkg.dev/gardener/etcd-wrapper:v0.6.2"; },
-                   "ImageNotUsable", "ERR_SPEC_NOT_SUPPORTED"},
-        RefusedRow{"sidecar_image", [](World& w) { w.etcd.spec.backup.image = "x/etcdbrctl@sha256:00"; },
-                   "ImageNotUsable", "ERR_SPEC_NOT_SUPPORTED"},
-        RefusedRow{"negative_replicas", [](World& w) { w.etcd.spec.replicas = -1; }, "SpecInvalid", "ERR_SPEC_INVALID"},
-        RefusedRow{"too_many_replicas", [](World& w) { w.etcd.spec.replicas = 11; }, "SpecInvalid", "ERR_SPEC_INVALID"},
-        RefusedRow{"huge_quota", [](World& w) { w.etcd.spec.etcd.quota = api::IntOrString{"9Ei", false}; },
-                   "SpecInvalid", "ERR_SPEC_INVALID"}),
+    Rows,
+    Refused,
+    testing::Values(RefusedRow{"gate_off",
+                               [](World& w) { w.member_gate = false; },
+                               "GateDisabled",
+                               "ERR_SPEC_NOT_SUPPORTED"},
+                    RefusedRow{"client_tls",
+                               [](World& w) { w.etcd.spec.etcd.client_url_tls.emplace(); },
+                               "TLSNotSupported",
+                               "ERR_SPEC_NOT_SUPPORTED"},
+                    RefusedRow{"peer_tls",
+                               [](World& w) { w.etcd.spec.etcd.peer_url_tls.emplace(); },
+                               "TLSNotSupported",
+                               "ERR_SPEC_NOT_SUPPORTED"},
+                    RefusedRow{"backup_tls",
+                               [](World& w) { w.etcd.spec.backup.tls.emplace(); },
+                               "TLSNotSupported",
+                               "ERR_SPEC_NOT_SUPPORTED"},
+                    RefusedRow{"wrapper_image",
+                               [](World& w) {
+                                   w.etcd.spec.etcd.image =
+                                       "europe.pkg.dev/gardener/etcd-wrapper:v0.6.2";
+                               },
+                               "ImageNotUsable",
+                               "ERR_SPEC_NOT_SUPPORTED"},
+                    RefusedRow{"sidecar_image",
+                               [](World& w) { w.etcd.spec.backup.image = "x/etcdbrctl@sha256:00"; },
+                               "ImageNotUsable",
+                               "ERR_SPEC_NOT_SUPPORTED"},
+                    RefusedRow{"negative_replicas",
+                               [](World& w) { w.etcd.spec.replicas = -1; },
+                               "SpecInvalid",
+                               "ERR_SPEC_INVALID"},
+                    RefusedRow{"too_many_replicas",
+                               [](World& w) { w.etcd.spec.replicas = 11; },
+                               "SpecInvalid",
+                               "ERR_SPEC_INVALID"},
+                    RefusedRow{"huge_quota",
+                               [](World& w) {
+                                   w.etcd.spec.etcd.quota = api::IntOrString{"9Ei", false};
+                               },
+                               "SpecInvalid",
+                               "ERR_SPEC_INVALID"}),
     [](const auto& row) { return row.param.name; });
 
 TEST(EtcdPlan, ARefusalKeepsWhatTheStatusSaid) {
@@ -218,9 +249,13 @@ TEST(EtcdPlan, AddedMembersArePostedAsLearnersOnce) {
     const Plan grow = plan_of(world);
     EXPECT_FALSE(has(grow.steps, "create EtcdMember main-0"));
     const Step& posted = step(grow.steps, "create EtcdMember main-1");
-    EXPECT_EQ(json::View(posted.object)["metadata"]["annotations"][kAnnotationCreateAsLearner].string_or(""), "true");
+    EXPECT_EQ(
+        json::View(posted.object)["metadata"]["annotations"][kAnnotationCreateAsLearner].string_or(
+            ""),
+        "true");
     const Step& applied = step(grow.steps, "apply EtcdMember main-1");
-    EXPECT_FALSE(json::View(applied.object)["metadata"]["annotations"][kAnnotationCreateAsLearner].present());
+    EXPECT_FALSE(json::View(applied.object)["metadata"]["annotations"][kAnnotationCreateAsLearner]
+                     .present());
     const auto all = names(grow.steps);
     EXPECT_LT(std::find(all.begin(), all.end(), "create EtcdMember main-1"),
               std::find(all.begin(), all.end(), "apply StatefulSet main"));
@@ -244,7 +279,10 @@ TEST(EtcdPlan, HibernationRemovesTheMembersAfterThePods) {
     EXPECT_LT(std::find(all.begin(), all.end(), "apply StatefulSet main"),
               std::find(all.begin(), all.end(), "remove EtcdMember main-0"));
     EXPECT_TRUE(has(plan.steps, "remove EtcdMember main-2"));
-    EXPECT_EQ(json::View(step(plan.steps, "apply StatefulSet main").object)["spec"]["replicas"].int_or(-1), 0);
+    EXPECT_EQ(
+        json::View(step(plan.steps, "apply StatefulSet main").object)["spec"]["replicas"].int_or(
+            -1),
+        0);
     EXPECT_EQ(plan.report->state, "Succeeded");
 }
 
@@ -268,9 +306,10 @@ TEST(EtcdPlan, WithoutAutoReconcileOnlyTheAnnotationStartsAPass) {
     const Plan asked = plan_of(world, settings);
     EXPECT_FALSE(asked.steps.empty());
     ASSERT_EQ(asked.last.size(), 1u);
-    EXPECT_EQ(json::dump(asked.last[0].object),
-              R"([{"op":"test","path":"/metadata/annotations/druid.gardener.cloud~1operation","value":"reconcile"},)"
-              R"({"op":"remove","path":"/metadata/annotations/druid.gardener.cloud~1operation"}])");
+    EXPECT_EQ(
+        json::dump(asked.last[0].object),
+        R"([{"op":"test","path":"/metadata/annotations/druid.gardener.cloud~1operation","value":"reconcile"},)"
+        R"({"op":"remove","path":"/metadata/annotations/druid.gardener.cloud~1operation"}])");
 }
 
 TEST(EtcdPlan, DeletionTakesTheStatefulSetFirstAndTheFinalizerLast) {
@@ -289,16 +328,18 @@ TEST(EtcdPlan, DeletionTakesTheStatefulSetFirstAndTheFinalizerLast) {
 
     world.children = {lease, member};
     plan = plan_of(world);
-    EXPECT_EQ(names(plan.steps), (std::vector<std::string>{"remove Lease main-0", "remove EtcdMember main-0"}));
+    EXPECT_EQ(names(plan.steps),
+              (std::vector<std::string>{"remove Lease main-0", "remove EtcdMember main-0"}));
     EXPECT_TRUE(plan.last.empty());
 
     world.children.clear();
     plan = plan_of(world);
     EXPECT_TRUE(plan.steps.empty());
     ASSERT_EQ(plan.last.size(), 1u);
-    EXPECT_EQ(json::dump(plan.last[0].object),
-              R"([{"op":"test","path":"/metadata/finalizers/1","value":"druid.gardener.cloud/etcd-druid"},)"
-              R"({"op":"remove","path":"/metadata/finalizers/1"}])");
+    EXPECT_EQ(
+        json::dump(plan.last[0].object),
+        R"([{"op":"test","path":"/metadata/finalizers/1","value":"druid.gardener.cloud/etcd-druid"},)"
+        R"({"op":"remove","path":"/metadata/finalizers/1"}])");
 
     world.etcd.metadata.finalizers = {"other/one"};
     plan = plan_of(world);
@@ -318,7 +359,8 @@ TEST(EtcdPlan, ANewConfigurationReachesOneMemberAfterTheOther) {
     World world = world_of(3);
     carry_out(world, plan_of(world));
     settle(world);
-    const std::string old_hash = world.members[0].metadata.annotations[std::string(kAnnotationConfigHash)];
+    const std::string old_hash =
+        world.members[0].metadata.annotations[std::string(kAnnotationConfigHash)];
     world.etcd.spec.etcd.snapshot_count = 5;
     world.etcd.metadata.generation = 2;
     std::vector<std::string> order;
@@ -330,7 +372,8 @@ TEST(EtcdPlan, ANewConfigurationReachesOneMemberAfterTheOther) {
         const Plan plan = plan_of(world);
         carry_out(world, plan);
         for (std::size_t i = 0; i < before.size(); ++i) {
-            if (world.members[i].metadata.annotations.at(std::string(kAnnotationConfigHash)) != before[i]) {
+            if (world.members[i].metadata.annotations.at(std::string(kAnnotationConfigHash)) !=
+                before[i]) {
                 order.push_back(world.members[i].metadata.name);
             }
         }

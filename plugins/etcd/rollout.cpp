@@ -29,9 +29,11 @@ Standing standing_of(const api::EtcdMember* member, const std::string& target, s
     }
     told = annotation->second;
     standing.pending = told != target;
-    standing.behind = member->status && member->status->config_hash && *member->status->config_hash != told;
+    standing.behind =
+        member->status && member->status->config_hash && *member->status->config_hash != told;
     if (const api::Transition* state = present_state(*member)) {
-        standing.settled = state->state == api::MemberState::started && member->status->config_hash == told;
+        standing.settled =
+            state->state == api::MemberState::started && member->status->config_hash == told;
         standing.leads = state->sub_state == api::MemberSubState::leader;
     }
     return standing;
@@ -40,7 +42,9 @@ Standing standing_of(const api::EtcdMember* member, const std::string& target, s
 // Position of the pending member whose turn it is: one that is not well first, the leader last.
 std::optional<std::size_t> next_of(const std::vector<Standing>& standings) {
     std::optional<std::size_t> next;
-    const auto rank = [&](std::size_t i) { return std::tuple(standings[i].settled, standings[i].leads, i); };
+    const auto rank = [&](std::size_t i) {
+        return std::tuple(standings[i].settled, standings[i].leads, i);
+    };
     for (std::size_t i = 0; i < standings.size(); ++i) {
         if (standings[i].pending && (!next || rank(i) < rank(*next))) {
             next = i;
@@ -51,29 +55,34 @@ std::optional<std::size_t> next_of(const std::vector<Standing>& standings) {
 
 }  // namespace
 
-Rollout plan_rollout(const std::vector<api::EtcdMember>& existing, const std::vector<std::string>& names,
+Rollout plan_rollout(const std::vector<api::EtcdMember>& existing,
+                     const std::vector<std::string>& names,
                      const std::vector<std::string>& targets) {
     Rollout rollout;
     rollout.hashes.resize(names.size());
     std::vector<Standing> standings;
     std::size_t settled = 0;
     for (std::size_t i = 0; i < names.size(); ++i) {
-        auto found = std::find_if(existing.begin(), existing.end(),
-                                  [&](const api::EtcdMember& member) { return member.metadata.name == names[i]; });
+        auto found =
+            std::find_if(existing.begin(), existing.end(), [&](const api::EtcdMember& member) {
+                return member.metadata.name == names[i];
+            });
         const api::EtcdMember* member = found == existing.end() ? nullptr : &*found;
         standings.push_back(standing_of(member, targets[i], rollout.hashes[i]));
         settled += standings[i].settled ? 1u : 0u;
     }
     const std::optional<std::size_t> next = next_of(standings);
     if (!next) {
-        auto behind = std::find_if(standings.begin(), standings.end(), [](const Standing& s) { return s.behind; });
+        auto behind = std::find_if(
+            standings.begin(), standings.end(), [](const Standing& s) { return s.behind; });
         if (behind != standings.end()) {
             rollout.waiting_for = names[static_cast<std::size_t>(behind - standings.begin())];
         }
         return rollout;
     }
     if (settled < names.size() / 2 + 1 && !standings[*next].settled) {
-        // No quorum to lose, and one member alone could not become well: all that are not well at once.
+        // No quorum to lose, and one member alone could not become well: all that are not well at
+        // once.
         for (std::size_t i = 0; i < names.size(); ++i) {
             rollout.hashes[i] = standings[i].settled ? rollout.hashes[i] : targets[i];
         }

@@ -9,7 +9,8 @@ namespace {
 
 // One letter pair per member: what it was told, and how it stands.
 //   told: 'a' the old hash, 'b' the new one, '-' no EtcdMember
-//   stands: 'L' leads, 'F' follows (both with what it was told), 'o' started with the other hash, '.' not started
+//   stands: 'L' leads, 'F' follows (both with what it was told), 'o' started with the other hash,
+//          '.' not started
 struct RolloutRow {
     const char* name;
     const char* members;
@@ -37,7 +38,8 @@ TEST_P(RolloutTest, TellsTheRightMembers) {
         member.metadata.annotations[std::string(kAnnotationConfigHash)] = std::string(1, told);
         if (stands != '.') {
             member.status.emplace();
-            member.status->config_hash = std::string(1, stands == 'o' ? (told == 'a' ? 'b' : 'a') : told);
+            member.status->config_hash =
+                std::string(1, stands == 'o' ? (told == 'a' ? 'b' : 'a') : told);
             member.status->transitions.emplace_back();
             member.status->transitions.back().state = api::MemberState::started;
             member.status->transitions.back().sub_state =
@@ -55,22 +57,25 @@ TEST_P(RolloutTest, TellsTheRightMembers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, RolloutTest,
-    testing::Values(
-        RolloutRow{"new_cluster", "-. -. -. ", "bbb", ""},
-        RolloutRow{"not_started_yet_is_not_awaited", "b. b. b. ", "bbb", ""},
-        RolloutRow{"all_done", "bL bF bF ", "bbb", ""},
-        RolloutRow{"first_follower", "aL aF aF ", "aba", "m1"},
-        RolloutRow{"waits_while_it_restarts", "aL bo aF ", "aba", "m1"},
-        RolloutRow{"waits_while_it_is_down", "aL b. aF ", "aba", "m1"},
-        RolloutRow{"second_follower", "aL bF aF ", "abb", "m2"},
-        RolloutRow{"leader_last", "aL bF bF ", "bbb", "m0"},
-        RolloutRow{"last_one_is_awaited", "bo bF bL ", "bbb", "m0"},
-        RolloutRow{"the_unwell_first", "aL aF a. ", "aab", "m2"},
-        RolloutRow{"no_quorum_tells_all_unwell", "a. a. aF ", "bba", "m0"},
-        RolloutRow{"nobody_started", "a. a. a. ", "bbb", "m0"},
-        RolloutRow{"single_member", "aL ", "b", "m0"},
-        RolloutRow{"added_member_starts_with_target_but_holds_up_others", "aL -. -. ", "abb", "m1"}),
+    Rows,
+    RolloutTest,
+    testing::Values(RolloutRow{"new_cluster", "-. -. -. ", "bbb", ""},
+                    RolloutRow{"not_started_yet_is_not_awaited", "b. b. b. ", "bbb", ""},
+                    RolloutRow{"all_done", "bL bF bF ", "bbb", ""},
+                    RolloutRow{"first_follower", "aL aF aF ", "aba", "m1"},
+                    RolloutRow{"waits_while_it_restarts", "aL bo aF ", "aba", "m1"},
+                    RolloutRow{"waits_while_it_is_down", "aL b. aF ", "aba", "m1"},
+                    RolloutRow{"second_follower", "aL bF aF ", "abb", "m2"},
+                    RolloutRow{"leader_last", "aL bF bF ", "bbb", "m0"},
+                    RolloutRow{"last_one_is_awaited", "bo bF bL ", "bbb", "m0"},
+                    RolloutRow{"the_unwell_first", "aL aF a. ", "aab", "m2"},
+                    RolloutRow{"no_quorum_tells_all_unwell", "a. a. aF ", "bba", "m0"},
+                    RolloutRow{"nobody_started", "a. a. a. ", "bbb", "m0"},
+                    RolloutRow{"single_member", "aL ", "b", "m0"},
+                    RolloutRow{"added_member_starts_with_target_but_holds_up_others",
+                               "aL -. -. ",
+                               "abb",
+                               "m1"}),
     [](const auto& row) { return row.param.name; });
 
 }  // namespace

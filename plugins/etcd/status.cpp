@@ -41,10 +41,13 @@ json::Value pick(const api::EtcdStatus& status) {
     return out;
 }
 
-api::LastOperation last_operation(const std::optional<api::LastOperation>& old, const Report& report,
-                                  const std::string& now, const std::string& run_id) {
+api::LastOperation last_operation(const std::optional<api::LastOperation>& old,
+                                  const Report& report,
+                                  const std::string& now,
+                                  const std::string& run_id) {
     const std::string description = cut(report.description);
-    if (old && old->type == report.type && old->state == report.state && old->description == description) {
+    if (old && old->type == report.type && old->state == report.state &&
+        old->description == description) {
         return *old;
     }
     api::LastOperation made;
@@ -56,7 +59,8 @@ api::LastOperation last_operation(const std::optional<api::LastOperation>& old, 
     return made;
 }
 
-std::vector<api::LastError> last_errors(const std::vector<api::LastError>& old, const Report& report,
+std::vector<api::LastError> last_errors(const std::vector<api::LastError>& old,
+                                        const Report& report,
                                         const std::string& now) {
     std::vector<api::LastError> made;
     for (const Report::Problem& problem : report.problems) {
@@ -69,7 +73,9 @@ std::vector<api::LastError> last_errors(const std::vector<api::LastError>& old, 
     return made;
 }
 
-api::Condition condition(const api::Condition* old, const Report::Support& support, const std::string& now) {
+api::Condition condition(const api::Condition* old,
+                         const Report::Support& support,
+                         const std::string& now) {
     api::Condition made;
     made.type = kConditionSpecSupported;
     made.status = support.supported ? "True" : "False";
@@ -84,13 +90,19 @@ api::Condition condition(const api::Condition* old, const Report::Support& suppo
 
 }  // namespace
 
-json::Value owned_status(const api::Etcd& etcd) { return pick(etcd.status.value_or(api::EtcdStatus{})); }
+json::Value owned_status(const api::Etcd& etcd) {
+    return pick(etcd.status.value_or(api::EtcdStatus{}));
+}
 
-json::Value wanted_status(const api::Etcd& etcd, const Report& report, WallTime wall_now, const std::string& run_id) {
+json::Value wanted_status(const api::Etcd& etcd,
+                          const Report& report,
+                          WallTime wall_now,
+                          const std::string& run_id) {
     const std::string now = to_rfc3339(wall_now);
     const api::EtcdStatus old = etcd.status.value_or(api::EtcdStatus{});
     api::EtcdStatus made;
-    made.observed_generation = report.observed_generation ? report.observed_generation : old.observed_generation;
+    made.observed_generation =
+        report.observed_generation ? report.observed_generation : old.observed_generation;
     made.last_operation = last_operation(old.last_operation, report, now, run_id);
     made.last_errors = last_errors(old.last_errors, report, now);
     made.etcd = old.etcd;

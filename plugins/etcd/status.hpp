@@ -1,7 +1,7 @@
 // The part of Etcd.status that this plugin owns: what it is now, and what it shall be.
 //
-// The other parts belong to custodian and compaction. Server-side apply drops what an intent leaves out, so an intent
-// always carries all of ours. Pure. Thread: any.
+// The other parts belong to custodian and compaction. Server-side apply drops what an intent leaves
+// out, so an intent always carries all of ours. Pure. Thread: any.
 #pragma once
 
 #include "api/etcd.hpp"
@@ -32,15 +32,19 @@ struct Report {
         std::string reason;
         std::string message;
     };
-    std::optional<Support> support;                 // condition SpecSupported; nullopt: none
+    std::optional<Support> support;                   // condition SpecSupported; nullopt: none
     std::optional<std::int64_t> observed_generation;  // nullopt: keep
-    std::optional<bool> references;                 // true: status.etcd and selector name our objects; nullopt: keep
+    // true: status.etcd and selector name our objects; nullopt: keep
+    std::optional<bool> references;
 };
 
 // Our part of the present status, as an object with only fields of ours.
 json::Value owned_status(const api::Etcd& etcd);
-// Our part as `report` wants it. Times and the run id are kept where nothing else changes, so that an unchanged
-// report gives owned_status() again.
-json::Value wanted_status(const api::Etcd& etcd, const Report& report, WallTime now, const std::string& run_id);
+// Our part as `report` wants it. Times and the run id are kept where nothing else changes, so that
+// an unchanged report gives owned_status() again.
+json::Value wanted_status(const api::Etcd& etcd,
+                          const Report& report,
+                          WallTime now,
+                          const std::string& run_id);
 
 }  // namespace capstan::etcd

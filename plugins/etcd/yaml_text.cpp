@@ -10,14 +10,17 @@ namespace {
 
 // Text that a YAML 1.1 reader would take for a number, a boolean or null.
 bool reads_as_other(std::string_view text) {
-    static constexpr std::string_view kWords[] = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "~"};
+    static constexpr std::string_view kWords[] = {
+        "true", "false", "yes", "no", "on", "off", "y", "n", "null", "~"};
     std::string lower(text);
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    });
     if (std::find(std::begin(kWords), std::end(kWords), lower) != std::end(kWords)) {
         return true;
     }
-    // Wider than YAML's numbers on purpose: quotes do no harm. Durations ("30m") and URLs do not match.
+    // Wider than YAML's numbers on purpose: quotes do no harm. Durations ("30m") and URLs do not
+    // match.
     return text.find_first_not_of("0123456789+-._:eE") == std::string_view::npos &&
            text.find_first_of("0123456789") != std::string_view::npos;
 }
@@ -27,11 +30,14 @@ bool plain(std::string_view text) {
         return false;
     }
     static constexpr std::string_view kNotFirst = "!&*-?|>@`\"'%{}[],#:= ";
-    if (kNotFirst.find(text.front()) != std::string_view::npos || text.back() == ' ' || text.back() == ':') {
+    if (kNotFirst.find(text.front()) != std::string_view::npos || text.back() == ' ' ||
+        text.back() == ':') {
         return false;
     }
-    const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
-    return printable && text.find(": ") == std::string_view::npos && text.find(" #") == std::string_view::npos;
+    const bool printable =
+        std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+    return printable && text.find(": ") == std::string_view::npos &&
+           text.find(" #") == std::string_view::npos;
 }
 
 std::string scalar(const json::Value& value) {
@@ -44,7 +50,11 @@ std::string scalar(const json::Value& value) {
 
 void write(const json::Value& value, std::size_t indent, std::string& out);
 
-void write_entry(const std::string& lead, const json::Value& value, std::size_t indent, bool is_item, std::string& out) {
+void write_entry(const std::string& lead,
+                 const json::Value& value,
+                 std::size_t indent,
+                 bool is_item,
+                 std::string& out) {
     out += lead;
     const json::Object* object = value.if_object();
     const json::Array* array = value.if_array();
@@ -68,7 +78,9 @@ void write(const json::Value& value, std::size_t indent, std::string& out) {
     for (const json::Member& member : json::View(value).object()) {
         members.push_back(&member);
     }
-    std::sort(members.begin(), members.end(), [](const auto* a, const auto* b) { return a->key < b->key; });
+    std::sort(members.begin(), members.end(), [](const auto* a, const auto* b) {
+        return a->key < b->key;
+    });
     for (const json::Member* member : members) {
         write_entry(blanks + scalar(member->key) + ":", member->value, indent, false, out);
     }

@@ -10,17 +10,19 @@ namespace capstan::steward {
 
 Result<Identity> Identity::from_environment() {
     Identity identity;
-    const std::array<std::pair<const char*, std::string*>, 6> variables{{{"POD_NAME", &identity.pod},
-                                                                         {"POD_NAMESPACE", &identity.ns},
-                                                                         {"CAPSTAN_ETCD_NAME", &identity.etcd},
-                                                                         {"CAPSTAN_MEMBER_NAME", &identity.member},
-                                                                         {"CAPSTAN_CONFIGMAP_NAME", &identity.config_map},
-                                                                         {"CAPSTAN_RUN_DIR", &identity.run_dir}}};
+    const std::array<std::pair<const char*, std::string*>, 6> variables{
+        {{"POD_NAME", &identity.pod},
+         {"POD_NAMESPACE", &identity.ns},
+         {"CAPSTAN_ETCD_NAME", &identity.etcd},
+         {"CAPSTAN_MEMBER_NAME", &identity.member},
+         {"CAPSTAN_CONFIGMAP_NAME", &identity.config_map},
+         {"CAPSTAN_RUN_DIR", &identity.run_dir}}};
     for (const auto& [name, field] : variables) {
         const char* value = std::getenv(name);
         if (value == nullptr || *value == '\0') {
-            return fail(Code::invalid, std::string("environment variable ") + name +
-                                           " is not set; the etcd plugin's StatefulSet sets it");
+            return fail(Code::invalid,
+                        std::string("environment variable ") + name +
+                            " is not set; the etcd plugin's StatefulSet sets it");
         }
         *field = value;
     }
@@ -32,7 +34,8 @@ Result<Configuration> Configuration::parse(std::string_view text, const std::str
     const json::View view(root);
     CAPSTAN_TRY(const std::string_view version, view["apiVersion"].as_string());
     if (version != "config.capstan.dev/v1alpha1") {
-        return fail(view["apiVersion"].error("this steward reads config.capstan.dev/v1alpha1 only"));
+        return fail(
+            view["apiVersion"].error("this steward reads config.capstan.dev/v1alpha1 only"));
     }
     Configuration out;
     CAPSTAN_TRY(out.replicas, view["etcd"]["replicas"].as_int());

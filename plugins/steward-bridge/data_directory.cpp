@@ -17,7 +17,8 @@ namespace {
 constexpr std::uint32_t kBoltMagic = 0xED0CDAED;
 constexpr std::uint32_t kBoltVersion = 2;
 constexpr std::size_t kPageHeaderBytes = 16;
-constexpr std::size_t kMetaBytes = 64;  // magic, version, pageSize, flags, root(16), freelist, pgid, txid, checksum
+// magic, version, pageSize, flags, root(16), freelist, pgid, txid, checksum
+constexpr std::size_t kMetaBytes = 64;
 constexpr std::uint32_t kPageSizeMin = 1024, kPageSizeMax = 64 * 1024;
 
 struct Meta {
@@ -45,8 +46,9 @@ Meta read_meta(int fd, off_t offset) {
     std::memcpy(&version, meta + 4, 4);
     std::memcpy(&page_size, meta + 8, 4);
     std::memcpy(&checksum, meta + kMetaBytes - 8, 8);
-    const bool intact = magic == kBoltMagic && version == kBoltVersion && page_size >= kPageSizeMin &&
-                        page_size <= kPageSizeMax && checksum == fnv1a(meta, kMetaBytes - 8);
+    const bool intact = magic == kBoltMagic && version == kBoltVersion &&
+                        page_size >= kPageSizeMin && page_size <= kPageSizeMax &&
+                        checksum == fnv1a(meta, kMetaBytes - 8);
     return {intact, page_size};
 }
 
@@ -61,7 +63,8 @@ std::string check_database(const std::string& path) {
     const Meta first = read_meta(fd, 0);
     // Without the first meta page the page size is a guess; bbolt tries the powers of two as well.
     Meta second;
-    for (std::uint32_t size = first.intact ? first.page_size : kPageSizeMin; size <= kPageSizeMax && !second.intact;
+    for (std::uint32_t size = first.intact ? first.page_size : kPageSizeMin;
+         size <= kPageSizeMax && !second.intact;
          size *= 2) {
         second = read_meta(fd, static_cast<off_t>(size));
         if (first.intact) {
@@ -92,16 +95,19 @@ DataDirectory inspect_data_directory(const std::string& path) {
         return {DataDirectory::State::missing, {}};
     }
     bool has_wal = false;
-    for (fs::directory_iterator at(member / "wal", error), end; !error && at != end; at.increment(error)) {
+    for (fs::directory_iterator at(member / "wal", error), end; !error && at != end;
+         at.increment(error)) {
         has_wal = has_wal || at->path().extension() == ".wal";
     }
     const bool has_database = fs::exists(member / "snap" / "db", error);
     if (!has_wal && !has_database) {
-        // etcd makes the directories before anything else: a process that died there has stored nothing.
+        // etcd makes the directories before anything else: a process that died there has stored
+        // nothing.
         return {DataDirectory::State::missing, {}};
     }
     if (!has_wal) {
-        return {DataDirectory::State::invalid, (member / "wal").string() + ": holds no write-ahead log"};
+        return {DataDirectory::State::invalid,
+                (member / "wal").string() + ": holds no write-ahead log"};
     }
     if (!has_database) {
         return {DataDirectory::State::invalid, (member / "snap" / "db").string() + ": missing"};

@@ -7,7 +7,8 @@
 namespace capstan::steward {
 namespace {
 
-// A 64-bit integer of the gateway: text, or a number from a kinder server; absent is 0 (zero values are left out).
+// A 64-bit integer of the gateway: text, or a number from a kinder server; absent is 0 (zero values
+// are left out).
 Result<std::uint64_t> read_u64(const json::View& view) {
     if (!view.present()) {
         return std::uint64_t{0};
@@ -80,7 +81,9 @@ Result<std::vector<ListedMember>> parse_member_list(const json::Value& answer) {
     return out;
 }
 
-Result<json::Value> Gateway::post(const std::string& url, std::string body, std::chrono::milliseconds timeout) {
+Result<json::Value> Gateway::post(const std::string& url,
+                                  std::string body,
+                                  std::chrono::milliseconds timeout) {
     HttpRequest request;
     request.method = "POST";
     request.url = url;
@@ -90,7 +93,8 @@ Result<json::Value> Gateway::post(const std::string& url, std::string body, std:
     CAPSTAN_TRY(const HttpResponse response, call_->http().send(request));
     if (response.status != 200) {
         return fail(Code::unavailable,
-                    url + ": HTTP " + std::to_string(response.status) + " \"" + response.body.substr(0, 256) + "\"");
+                    url + ": HTTP " + std::to_string(response.status) + " \"" +
+                        response.body.substr(0, 256) + "\"");
     }
     return json::parse(response.body);
 }
@@ -100,9 +104,11 @@ Result<EtcdStatus> Gateway::status(const std::string& endpoint, std::chrono::mil
     return parse_status(answer);
 }
 
-Result<std::vector<ListedMember>> Gateway::member_list(const std::string& endpoint, std::chrono::milliseconds timeout) {
+Result<std::vector<ListedMember>> Gateway::member_list(const std::string& endpoint,
+                                                       std::chrono::milliseconds timeout) {
     // Linearizable on 3.5 and later: a partitioned member must not answer from memory.
-    CAPSTAN_TRY(const json::Value answer, post(endpoint + "/v3/cluster/member/list", R"({"linearizable":true})", timeout));
+    CAPSTAN_TRY(const json::Value answer,
+                post(endpoint + "/v3/cluster/member/list", R"({"linearizable":true})", timeout));
     return parse_member_list(answer);
 }
 

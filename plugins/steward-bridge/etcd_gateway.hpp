@@ -1,7 +1,7 @@
 // The few questions this steward asks etcd, through its JSON gateway (POST /v3/…).
 //
-// The parsing is pure and tested alone; Gateway sends. 64-bit integers arrive as text and are unsigned. Thread: the
-// caller's, blocking for at most the timeout given.
+// The parsing is pure and tested alone; Gateway sends. 64-bit integers arrive as text and are
+// unsigned. Thread: the caller's, blocking for at most the timeout given.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -28,7 +28,7 @@ struct EtcdStatus {
 };
 
 struct ListedMember {
-    std::string id;    // lower-case hex
+    std::string id;  // lower-case hex
     std::string name;
     std::vector<std::string> peer_urls;
     bool started{false};  // it has told the cluster its client URLs at least once
@@ -42,10 +42,13 @@ class Gateway {
 public:
     explicit Gateway(Call& call) noexcept : call_(&call) {}
     Result<EtcdStatus> status(const std::string& endpoint, std::chrono::milliseconds timeout);
-    Result<std::vector<ListedMember>> member_list(const std::string& endpoint, std::chrono::milliseconds timeout);
+    Result<std::vector<ListedMember>> member_list(const std::string& endpoint,
+                                                  std::chrono::milliseconds timeout);
 
 private:
-    Result<json::Value> post(const std::string& url, std::string body, std::chrono::milliseconds timeout);
+    Result<json::Value> post(const std::string& url,
+                             std::string body,
+                             std::chrono::milliseconds timeout);
     Call* call_;
 };
 

@@ -12,7 +12,8 @@ namespace capstan::steward {
 namespace {
 
 auto failed(int error, const std::string& what) {
-    return fail(error == ENOENT ? Code::not_found : Code::unavailable, what + ": " + std::strerror(error));
+    return fail(error == ENOENT ? Code::not_found : Code::unavailable,
+                what + ": " + std::strerror(error));
 }
 
 }  // namespace
@@ -45,7 +46,9 @@ Result<void> write_file(const std::string& path, std::string_view text) {
     if (fd < 0) {
         return failed(errno, "cannot write " + temporary);
     }
-    const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
+    const bool written =
+        ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+        ::fsync(fd) == 0;
     const int error = errno;
     ::close(fd);
     if (!written) {

@@ -6,12 +6,14 @@ namespace capstan::steward {
 
 bool Member::authorized(std::string_view authorization) const noexcept {
     constexpr std::string_view kScheme = "Bearer ";
-    if (authorization.size() != kScheme.size() + token_.size() || authorization.substr(0, kScheme.size()) != kScheme) {
+    if (authorization.size() != kScheme.size() + token_.size() ||
+        authorization.substr(0, kScheme.size()) != kScheme) {
         return false;
     }
     unsigned difference = 0;
     for (std::size_t i = 0; i < token_.size(); ++i) {
-        difference |= static_cast<unsigned char>(authorization[kScheme.size() + i]) ^ static_cast<unsigned char>(token_[i]);
+        difference |= static_cast<unsigned char>(authorization[kScheme.size() + i]) ^
+                      static_cast<unsigned char>(token_[i]);
     }
     return difference == 0;
 }
@@ -69,7 +71,8 @@ void Member::set_status(std::optional<EtcdStatus> status) {
     {
         const std::lock_guard lock(mutex_);
         changed = status.has_value() != status_.has_value() ||
-                  (status && (status->member_id != status_->member_id || status->leader != status_->leader));
+                  (status &&
+                   (status->member_id != status_->member_id || status->leader != status_->leader));
         status_ = std::move(status);
     }
     if (changed) {

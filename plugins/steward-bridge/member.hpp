@@ -48,7 +48,7 @@ private:
     const std::string token_;
     Token wake_, beat_;
     mutable std::mutex mutex_;
-    std::optional<RunRequest> request_;       // guarded by mutex_, as all below
+    std::optional<RunRequest> request_;  // guarded by mutex_, as all below
     std::string current_run_;
     RunState run_state_{RunState::none};
     std::optional<std::string> etcd_config_;

@@ -8,7 +8,8 @@ namespace {
 using api::MemberState;
 using api::MemberSubState;
 
-// The status without the times of confirmation: what has to differ for a write before the refresh is due.
+// The status without the times of confirmation: what has to differ for a write before the refresh
+// is due.
 json::Value facts_of(const api::EtcdMemberStatus& status) {
     api::EtcdMemberStatus plain = status;
     plain.observed_at.reset();
@@ -17,31 +18,44 @@ json::Value facts_of(const api::EtcdMemberStatus& status) {
 }
 
 bool same_transitions(const api::EtcdMemberStatus& a, const api::EtcdMemberStatus& b) {
-    return std::equal(a.transitions.begin(), a.transitions.end(), b.transitions.begin(), b.transitions.end(),
-                      [](const api::Transition& x, const api::Transition& y) { return api::encode(x) == api::encode(y); });
+    return std::equal(a.transitions.begin(),
+                      a.transitions.end(),
+                      b.transitions.begin(),
+                      b.transitions.end(),
+                      [](const api::Transition& x, const api::Transition& y) {
+                          return api::encode(x) == api::encode(y);
+                      });
 }
 
 bool same_conditions(const api::EtcdMemberStatus& a, const api::EtcdMemberStatus& b) {
-    return std::equal(
-        a.conditions.begin(), a.conditions.end(), b.conditions.begin(), b.conditions.end(),
-        [](const api::MemberCondition& x, const api::MemberCondition& y) { return api::encode(x) == api::encode(y); });
+    return std::equal(a.conditions.begin(),
+                      a.conditions.end(),
+                      b.conditions.begin(),
+                      b.conditions.end(),
+                      [](const api::MemberCondition& x, const api::MemberCondition& y) {
+                          return api::encode(x) == api::encode(y);
+                      });
 }
 
 }  // namespace
 
 std::optional<MemberState> MemberStatus::state() const {
-    return known_.transitions.empty() ? std::nullopt : std::optional(known_.transitions.back().state);
+    return known_.transitions.empty() ? std::nullopt
+                                      : std::optional(known_.transitions.back().state);
 }
 
 std::optional<MemberSubState> MemberStatus::sub_state() const {
     return known_.transitions.empty() ? std::nullopt : known_.transitions.back().sub_state;
 }
 
-void MemberStatus::enter(MemberState state, std::optional<MemberSubState> sub_state, std::string reason,
-                         std::string message, WallTime now) {
+void MemberStatus::enter(MemberState state,
+                         std::optional<MemberSubState> sub_state,
+                         std::string reason,
+                         std::string message,
+                         WallTime now) {
     auto& transitions = known_.transitions;
-    if (!transitions.empty() && transitions.back().state == state && transitions.back().sub_state == sub_state &&
-        transitions.back().reason == reason) {
+    if (!transitions.empty() && transitions.back().state == state &&
+        transitions.back().sub_state == sub_state && transitions.back().reason == reason) {
         return;
     }
     api::Transition transition;
@@ -54,7 +68,8 @@ void MemberStatus::enter(MemberState state, std::optional<MemberSubState> sub_st
     transition.transition_time = to_rfc3339(now);
     transitions.push_back(std::move(transition));
     if (transitions.size() > kTransitionsMax) {
-        transitions.erase(transitions.begin(), transitions.end() - static_cast<std::ptrdiff_t>(kTransitionsMax));
+        transitions.erase(transitions.begin(),
+                          transitions.end() - static_cast<std::ptrdiff_t>(kTransitionsMax));
     }
 }
 
@@ -83,15 +98,27 @@ void MemberStatus::observe(const EtcdStatus& status, const Running& running, Wal
     const MemberSubState role = status.leader ? MemberSubState::leader : MemberSubState::follower;
     if (state() != MemberState::started) {
         const bool validated = state() == MemberState::initializing;
-        enter(MemberState::started, role, validated ? "DBValidationSucceeded" : "ClusterJoined", {}, now);
+        enter(MemberState::started,
+              role,
+              validated ? "DBValidationSucceeded" : "ClusterJoined",
+              {},
+              now);
     } else if (sub_state() != role) {
-        enter(MemberState::started, role, status.leader ? "GainedClusterLeadership" : "LostClusterLeadership", {}, now);
+        enter(MemberState::started,
+              role,
+              status.leader ? "GainedClusterLeadership" : "LostClusterLeadership",
+              {},
+              now);
     }
 }
 
-void MemberStatus::condition(std::string_view type, std::string reason, std::string message, WallTime now) {
+void MemberStatus::condition(std::string_view type,
+                             std::string reason,
+                             std::string message,
+                             WallTime now) {
     auto& conditions = known_.conditions;
-    const auto found = std::find_if(conditions.begin(), conditions.end(), [&](const auto& c) { return c.type == type; });
+    const auto found = std::find_if(
+        conditions.begin(), conditions.end(), [&](const auto& c) { return c.type == type; });
     if (reason.empty()) {
         if (found != conditions.end()) {
             conditions.erase(found);
@@ -113,8 +140,9 @@ void MemberStatus::condition(std::string_view type, std::string reason, std::str
 }
 
 bool MemberStatus::urgent() const {
-    return !same_transitions(known_, written_) || !same_conditions(known_, written_) || known_.id != written_.id ||
-           known_.cluster_id != written_.cluster_id || known_.config_hash != written_.config_hash;
+    return !same_transitions(known_, written_) || !same_conditions(known_, written_) ||
+           known_.id != written_.id || known_.cluster_id != written_.cluster_id ||
+           known_.config_hash != written_.config_hash;
 }
 
 std::optional<json::Value> MemberStatus::due(WallTime now) const {

@@ -1,7 +1,8 @@
 // What the member says about itself: the status of its EtcdMember, and when it is worth a write.
 //
-// Pure; time is handed in. Transitions are written at once, other values at most every kWriteGapMin, and unchanged
-// facts are confirmed when half of a reader's age limit has passed (docs/architecture.md, "EtcdMember at rest").
+// Pure; time is handed in. Transitions are written at once, other values at most every
+// kWriteGapMin, and unchanged facts are confirmed when half of a reader's age limit has passed
+// (docs/architecture.md, "EtcdMember at rest").
 #pragma once
 
 #include "api/etcd_member.hpp"
@@ -15,7 +16,8 @@ namespace capstan::steward {
 
 inline constexpr std::size_t kTransitionsMax = 10;
 inline constexpr std::chrono::seconds kWriteGapMin{5};
-inline constexpr std::chrono::minutes kFactsAgeMax{10};  // what readers allow; refreshed after half of it
+// what readers allow; refreshed after half of it
+inline constexpr std::chrono::minutes kFactsAgeMax{10};
 
 // What etcd was started with; "" where this process does not know.
 struct Running {
@@ -26,16 +28,21 @@ struct Running {
 class MemberStatus {
 public:
     // Takes over what an earlier process reported.
-    explicit MemberStatus(api::EtcdMemberStatus known = {}) : known_(std::move(known)), written_(known_) {}
+    explicit MemberStatus(api::EtcdMemberStatus known = {})
+        : known_(std::move(known)), written_(known_) {}
 
     bool has_record() const { return known_.id.has_value() && !known_.id->empty(); }
     const api::EtcdMemberStatus& get() const { return known_; }
     std::optional<api::MemberState> state() const;
     std::optional<api::MemberSubState> sub_state() const;
 
-    // Appends unless state, sub-state and reason repeat the newest entry; the oldest beyond kTransitionsMax go.
-    void enter(api::MemberState state, std::optional<api::MemberSubState> sub_state, std::string reason,
-               std::string message, WallTime now);
+    // Appends unless state, sub-state and reason repeat the newest entry; the oldest beyond
+    // kTransitionsMax go.
+    void enter(api::MemberState state,
+               std::optional<api::MemberSubState> sub_state,
+               std::string reason,
+               std::string message,
+               WallTime now);
     // A fresh answer of the running etcd; enters Started with the right role.
     void observe(const EtcdStatus& status, const Running& running, WallTime now);
     // Sets or, with an empty reason, clears the condition `type`.

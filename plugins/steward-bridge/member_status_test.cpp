@@ -26,7 +26,11 @@ EtcdStatus answer(bool leader, std::int64_t size = 20'480) {
 
 TEST(MemberStatus, EntersStartedWithItsRoleAfterValidation) {
     MemberStatus status;
-    status.enter(MemberState::initializing, MemberSubState::db_validation_full, "DetectedPreviousUncleanExit", {}, kStart);
+    status.enter(MemberState::initializing,
+                 MemberSubState::db_validation_full,
+                 "DetectedPreviousUncleanExit",
+                 {},
+                 kStart);
     status.observe(answer(false), {"h", "http://a:2379"}, kStart);
     ASSERT_EQ(status.get().transitions.size(), 2U);
     EXPECT_EQ(status.get().transitions[1].reason, "DBValidationSucceeded");
@@ -86,7 +90,10 @@ TEST(MemberStatus, AtRestOnlyConfirmsAfterHalfOfTheAgeLimit) {
 TEST(MemberStatus, TakesOverWhatAnEarlierProcessReported) {
     api::EtcdMemberStatus known;
     known.id = "a1";
-    known.transitions.push_back({std::nullopt, "GainedClusterLeadership", MemberState::started, MemberSubState::leader,
+    known.transitions.push_back({std::nullopt,
+                                 "GainedClusterLeadership",
+                                 MemberState::started,
+                                 MemberSubState::leader,
                                  to_rfc3339(kStart)});
     MemberStatus status(known);
     EXPECT_TRUE(status.has_record());

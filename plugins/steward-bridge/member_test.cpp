@@ -1,8 +1,8 @@
+#include "plugins/steward-bridge/member.hpp"
 #include "plugins/steward-bridge/configuration.hpp"
 #include "plugins/steward-bridge/data_directory.hpp"
 #include "plugins/steward-bridge/etcd_gateway.hpp"
 #include "plugins/steward-bridge/files.hpp"
-#include "plugins/steward-bridge/member.hpp"
 #include "plugins/steward-bridge/render.hpp"
 
 #include <gtest/gtest.h>
@@ -13,11 +13,12 @@
 namespace capstan::steward {
 namespace {
 
-const capstan_host kHost{{sizeof(capstan_host), CAPSTAN_ABI},
-                         nullptr,
-                         [](const capstan_host*, capstan_str) noexcept -> const void* { return nullptr; },
-                         [](const capstan_host*, std::int32_t, capstan_str, capstan_str) noexcept {},
-                         [](const capstan_host*, capstan_rc, capstan_str) noexcept {}};
+const capstan_host kHost{
+    {sizeof(capstan_host), CAPSTAN_ABI},
+    nullptr,
+    [](const capstan_host*, capstan_str) noexcept -> const void* { return nullptr; },
+    [](const capstan_host*, std::int32_t, capstan_str, capstan_str) noexcept {},
+    [](const capstan_host*, capstan_rc, capstan_str) noexcept {}};
 
 TEST(EtcdGateway, ReadsIdsBeyondSignedRange) {
     const auto answer = json::parse(
@@ -33,7 +34,9 @@ TEST(EtcdGateway, ReadsIdsBeyondSignedRange) {
 
 TEST(EtcdGateway, RefusesAnAnswerWithoutIds) {
     EXPECT_EQ(parse_status(json::parse("{}").value()).error().code, Code::invalid);
-    EXPECT_EQ(parse_status(json::parse(R"({"header":{"member_id":"x","cluster_id":"1"}})").value()).error().message,
+    EXPECT_EQ(parse_status(json::parse(R"({"header":{"member_id":"x","cluster_id":"1"}})").value())
+                  .error()
+                  .message,
               "/header/member_id: not an unsigned 64-bit number");
     EXPECT_FALSE(parse_member_list(json::parse("{}").value()));
 }
@@ -41,7 +44,8 @@ TEST(EtcdGateway, RefusesAnAnswerWithoutIds) {
 TEST(EtcdGateway, TellsWhoHasStarted) {
     const auto list = parse_member_list(json::parse(R"({"members":[
         {"ID":"1","name":"a","peerURLs":["http://x:2380"],"clientURLs":["http://x:2379"]},
-        {"ID":"2","name":"b","peerURLs":["http://y:2380"]}]})").value());
+        {"ID":"2","name":"b","peerURLs":["http://y:2380"]}]})")
+                                            .value());
     ASSERT_TRUE(list);
     EXPECT_TRUE(list.value()[0].started);
     EXPECT_FALSE(list.value()[1].started);
@@ -51,8 +55,11 @@ json::Value pod_map() {
     return {
         {"podIP", "127.77.0.2"},
         {"paths", {{"/var/etcd/data", "/d/data"}, {"/var/etcd", "/d/other"}}},
-        {"names", {{"m-0.m-peer.ns.svc", "127.77.0.2"}, {"m-1.m-peer.ns.svc", "127.77.0.3"},
-                   {"m-client", json::list({"127.77.0.2", "127.77.0.3"})}, {"m-2.m-peer.ns.svc", json::list()}}},
+        {"names",
+         {{"m-0.m-peer.ns.svc", "127.77.0.2"},
+          {"m-1.m-peer.ns.svc", "127.77.0.3"},
+          {"m-client", json::list({"127.77.0.2", "127.77.0.3"})},
+          {"m-2.m-peer.ns.svc", json::list()}}},
     };
 }
 
@@ -101,31 +108,37 @@ TEST(Render, MapsAddressesAndPathsAndNothingElse) {
     EXPECT_EQ(json::View(out)["data-dir"].string_or(""), "/d/data/new.etcd");
     EXPECT_EQ(json::View(out)["initial-cluster-state"].string_or(""), "new");
     EXPECT_EQ(json::View(out)["quota-backend-bytes"].int_or(0), 8589934592);
-    EXPECT_EQ(render_etcd_config(etcd_config(), PodMap(), false).value(), json::dump_pretty(etcd_config()) + "\n");
+    EXPECT_EQ(render_etcd_config(etcd_config(), PodMap(), false).value(),
+              json::dump_pretty(etcd_config()) + "\n");
 }
 
 TEST(Render, JoinsARunningClusterAsExisting) {
     const auto text = render_etcd_config(etcd_config(), PodMap(), true);
-    EXPECT_EQ(json::View(json::parse(text.value()).value())["initial-cluster-state"].string_or(""), "existing");
+    EXPECT_EQ(json::View(json::parse(text.value()).value())["initial-cluster-state"].string_or(""),
+              "existing");
 }
 
 TEST(Render, NamesWhatIsMissing) {
     json::Value config = etcd_config();
-    config.set("initial-cluster", "m-0=http://m-0.m-peer.ns.svc:2380,m-2=http://m-2.m-peer.ns.svc:2380");
-    EXPECT_EQ(render_etcd_config(config, PodMap::decode(pod_map()).value(), false).error().code, Code::not_found);
+    config.set("initial-cluster",
+               "m-0=http://m-0.m-peer.ns.svc:2380,m-2=http://m-2.m-peer.ns.svc:2380");
+    EXPECT_EQ(render_etcd_config(config, PodMap::decode(pod_map()).value(), false).error().code,
+              Code::not_found);
     config.erase("data-dir");
     EXPECT_EQ(render_etcd_config(config, PodMap(), false).error().message, "/data-dir: missing");
 }
 
 TEST(Configuration, ReadsItsOwnMemberAndNamesTheField) {
-    const std::string good = R"({"apiVersion":"config.capstan.dev/v1alpha1","etcd":{"replicas":3},"ports":{"launcher":9095},
+    const std::string good =
+        R"({"apiVersion":"config.capstan.dev/v1alpha1","etcd":{"replicas":3},"ports":{"launcher":9095},
         "endpoints":{"local":"http://m-local:2379","service":["http://m-client:2379"]},"dataDir":"/var/etcd/data/new.etcd",
         "heartbeat":"10s","members":{"m-0":{"configHash":"h","config":{"name":"m-0"}}},"later":true})";
     const auto read = Configuration::parse(good, "m-0");
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read.value().replicas, 3);
     EXPECT_EQ(read.value().config_hash, "h");
-    EXPECT_EQ(Configuration::parse(good, "m-9").error().message, "/members/m-9/configHash: missing");
+    EXPECT_EQ(Configuration::parse(good, "m-9").error().message,
+              "/members/m-9/configHash: missing");
     EXPECT_EQ(Configuration::parse(R"({"apiVersion":"v2"})", "m-0").error().message,
               "/apiVersion: this steward reads config.capstan.dev/v1alpha1 only");
 }
@@ -134,7 +147,8 @@ TEST(Member, AsksForItsToken) {
     const HostTables host(&kHost);
     const Member member(host, Identity{}, "secret");
     EXPECT_TRUE(member.authorized("Bearer secret"));
-    for (const char* wrong : {"", "secret", "Bearer", "Bearer secreT", "Bearer secret ", "Basic secret"}) {
+    for (const char* wrong :
+         {"", "secret", "Bearer", "Bearer secreT", "Bearer secret ", "Basic secret"}) {
         EXPECT_FALSE(member.authorized(wrong)) << wrong;
     }
 }
@@ -179,7 +193,8 @@ TEST(Member, ANewerRequestMakesAnOlderResultVoid) {
 class DataDirectoryTest : public testing::Test {
 protected:
     void SetUp() override {
-        std::string pattern = (std::filesystem::temp_directory_path() / "capstan-data-XXXXXX").string();
+        std::string pattern =
+            (std::filesystem::temp_directory_path() / "capstan-data-XXXXXX").string();
         root_ = ::mkdtemp(pattern.data());
     }
     void TearDown() override { std::filesystem::remove_all(root_); }
@@ -211,11 +226,13 @@ TEST_F(DataDirectoryTest, SeesWhatIsThere) {
     EXPECT_EQ(inspect_data_directory(root_ + "/nowhere").state, State::missing);
     EXPECT_EQ(inspect_data_directory(root_).state, State::missing);
     std::filesystem::create_directories(root_ + "/member/wal");
-    EXPECT_EQ(inspect_data_directory(root_).state, State::missing);  // etcd died before it stored anything
+    // etcd died before it stored anything
+    EXPECT_EQ(inspect_data_directory(root_).state, State::missing);
     write_database(true, true);
     EXPECT_EQ(inspect_data_directory(root_).state, State::valid);
     write_database(false, true);
-    EXPECT_EQ(inspect_data_directory(root_).state, State::valid);  // one torn meta page is bbolt's normal crash
+    // one torn meta page is bbolt's normal crash
+    EXPECT_EQ(inspect_data_directory(root_).state, State::valid);
     write_database(true, false);
     EXPECT_EQ(inspect_data_directory(root_).state, State::valid);
     write_database(false, false);

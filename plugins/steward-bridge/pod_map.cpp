@@ -47,8 +47,9 @@ Result<PodMap> PodMap::decode(const json::Value& value) {
         }
         map.names_.emplace_back(member.key, std::move(addresses));
     }
-    std::sort(map.paths_.begin(), map.paths_.end(),
-              [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+    std::sort(map.paths_.begin(), map.paths_.end(), [](const auto& a, const auto& b) {
+        return a.first.size() > b.first.size();
+    });
     return map;
 }
 
@@ -68,7 +69,8 @@ Result<PodMap> PodMap::load() {
 std::string PodMap::path(std::string_view path) const {
     for (const auto& [prefix, directory] : paths_) {
         if (path == prefix ||
-            (path.size() > prefix.size() && path.substr(0, prefix.size()) == prefix && path[prefix.size()] == '/')) {
+            (path.size() > prefix.size() && path.substr(0, prefix.size()) == prefix &&
+             path[prefix.size()] == '/')) {
             return directory + std::string(path.substr(prefix.size()));
         }
     }
@@ -76,7 +78,8 @@ std::string PodMap::path(std::string_view path) const {
 }
 
 const std::vector<std::string>* PodMap::addresses(std::string_view host) const {
-    const auto found = std::find_if(names_.begin(), names_.end(), [&](const auto& entry) { return entry.first == host; });
+    const auto found = std::find_if(
+        names_.begin(), names_.end(), [&](const auto& entry) { return entry.first == host; });
     return found == names_.end() ? nullptr : &found->second;
 }
 

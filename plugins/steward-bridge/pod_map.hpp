@@ -1,7 +1,8 @@
 // Where names, paths and addresses of the pod contract really are.
 //
-// On Kubernetes they are what they say and this map is empty. In local mode the node describes the pod's world in the
-// file named by CAPSTAN_POD_MAP: directories behind mount paths, addresses behind in-cluster names. Values.
+// On Kubernetes they are what they say and this map is empty. In local mode the node describes the
+// pod's world in the file named by CAPSTAN_POD_MAP: directories behind mount paths, addresses
+// behind in-cluster names. Values.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -17,9 +18,11 @@ namespace capstan::steward {
 class PodMap {
 public:
     PodMap() = default;  // Kubernetes: maps everything to itself
-    // {"paths": {"/var/etcd": "/dir"}, "names": {"main-0.main-peer.ns.svc": "127.77.0.2" or [..]}, "podIP": ".."}
+    // {"paths": {"/var/etcd": "/dir"}, "names": {"main-0.main-peer.ns.svc": "127.77.0.2" or [..]},
+    // "podIP": ".."}
     static Result<PodMap> decode(const json::Value& value);
-    static Result<PodMap> load();  // the file of CAPSTAN_POD_MAP, empty when unset. Errors: invalid, unavailable
+    // the file of CAPSTAN_POD_MAP, empty when unset. Errors: invalid, unavailable
+    static Result<PodMap> load();
 
     std::string path(std::string_view path) const;  // longest mapped prefix wins
     // "http://name:2380" -> "http://127.77.0.2:2380"; 0.0.0.0 -> the pod's address. Errors: not_found, a name that

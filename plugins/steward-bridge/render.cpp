@@ -25,7 +25,8 @@ Result<std::string> map_cluster(std::string_view list, const PodMap& map) {
         const std::string_view entry = list.substr(0, end);
         const std::size_t equals = entry.find('=');
         if (equals == std::string_view::npos) {
-            return fail(Code::invalid, "initial-cluster: \"" + std::string(entry) + "\" is not name=url");
+            return fail(Code::invalid,
+                        "initial-cluster: \"" + std::string(entry) + "\" is not name=url");
         }
         CAPSTAN_TRY(const std::string url, map.url(entry.substr(equals + 1)));
         out += (out.empty() ? "" : ",") + std::string(entry.substr(0, equals + 1)) + url;
@@ -36,11 +37,15 @@ Result<std::string> map_cluster(std::string_view list, const PodMap& map) {
 
 }  // namespace
 
-Result<std::string> render_etcd_config(const json::Value& config, const PodMap& map, bool existing_cluster) {
+Result<std::string> render_etcd_config(const json::Value& config,
+                                       const PodMap& map,
+                                       bool existing_cluster) {
     json::Value out = config;
     const json::View view(config);
-    constexpr std::array<const char*, 4> kUrlKeys{"initial-advertise-peer-urls", "advertise-client-urls",
-                                                  "listen-peer-urls", "listen-client-urls"};
+    constexpr std::array<const char*, 4> kUrlKeys{"initial-advertise-peer-urls",
+                                                  "advertise-client-urls",
+                                                  "listen-peer-urls",
+                                                  "listen-client-urls"};
     for (const char* key : kUrlKeys) {
         CAPSTAN_TRY(const std::string_view urls, view[std::string_view(key)].as_string());
         CAPSTAN_TRY(std::string mapped, map_urls(urls, map));

@@ -13,7 +13,10 @@ public:
         : member_(member), guarded_(guarded), function_(function) {}
     void handle(Call&, Exchange& exchange) override {
         if (guarded_ && !member_.authorized(exchange.header("authorization"))) {
-            exchange.respond(401, "text/plain", "a bearer token is needed; it is in the file \"token\" of the run directory\n");
+            exchange.respond(
+                401,
+                "text/plain",
+                "a bearer token is needed; it is in the file \"token\" of the run directory\n");
             return;
         }
         function_(member_, exchange);
@@ -57,7 +60,8 @@ void health(Member& member, Exchange& exchange) {
 
 void add_routes(Setup& setup, Member& member) {
     setup.route("initialization-start", std::make_unique<FunctionRoute>(member, true, &start_run));
-    setup.route("initialization-status", std::make_unique<FunctionRoute>(member, true, &run_status));
+    setup.route("initialization-status",
+                std::make_unique<FunctionRoute>(member, true, &run_status));
     setup.route("config", std::make_unique<FunctionRoute>(member, true, &etcd_config));
     setup.route("health", std::make_unique<FunctionRoute>(member, false, &health));
 }

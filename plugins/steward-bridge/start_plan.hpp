@@ -1,7 +1,8 @@
 // How a member decides to start, wait, join or give up: the table everything's safety hangs on.
 //
-// Pure. Source: docs/architecture.md, "Start of a member". This first form performs start, bootstrap and wait; what
-// needs a learner or a restoration is decided here and refused with a reason by the caller.
+// Pure. Source: docs/architecture.md, "Start of a member". This first form performs start,
+// bootstrap and wait; what needs a learner or a restoration is decided here and refused with a
+// reason by the caller.
 #pragma once
 
 #include "plugins/steward-bridge/data_directory.hpp"
@@ -12,8 +13,14 @@
 namespace capstan::steward {
 
 struct StartFacts {
-    bool has_record{false};           // status.id of the EtcdMember, or a holder in the member lease
-    enum class List { unreachable, member, member_never_started, not_member } list{List::unreachable};
+    // status.id of the EtcdMember, or a holder in the member lease
+    bool has_record{false};
+    enum class List {
+        unreachable,
+        member,
+        member_never_started,
+        not_member
+    } list{List::unreachable};
     DataDirectory data;
     bool store_configured{false};
     std::int64_t replicas{1};
@@ -26,7 +33,7 @@ enum class StartDo : std::uint8_t {
     rejoin_learner,  // remove the own entry, come back as learner
     become_learner,
     restore,
-    wait,            // never guess
+    wait,  // never guess
     fail,
 };
 

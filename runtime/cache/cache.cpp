@@ -178,8 +178,9 @@ Result<std::vector<ObjectPtr>> Cache::list(const GroupVersionKind& gvk,
         }
         return view->store.list(query);
     }
-    return fail(Code::invalid, named(gvk) + " is not watched as a whole" +
-                                   (query.ns.empty() ? "" : " in " + query.ns));
+    return fail(
+        Code::invalid,
+        named(gvk) + " is not watched as a whole" + (query.ns.empty() ? "" : " in " + query.ns));
 }
 
 void Cache::note_write(const GroupVersionKind& gvk, const ObjectPtr& written) {

@@ -96,7 +96,8 @@ private:
         const std::string target = exchange->target();
         if (target == "/apis/coordination.k8s.io/v1") {
             exchange->respond(
-                200, {},
+                200,
+                {},
                 served ? R"({"resources":[{"name":"leases","kind":"Lease","namespaced":true}]})"
                        : R"({"resources":[]})");
             return;
@@ -116,7 +117,8 @@ private:
         for (const auto& [name, object] : objects_) {
             items.push_back(object);
         }
-        exchange.respond(200, {},
+        exchange.respond(200,
+                         {},
                          json::dump({{"metadata", {{"resourceVersion", std::to_string(rv)}}},
                                      {"items", std::move(items)}}));
     }
@@ -138,10 +140,10 @@ private:
             for (const auto& [name, object] : objects_) {
                 lines += line("ADDED", object);
             }
-            lines +=
-                line("BOOKMARK", {{"metadata",
-                                   {{"resourceVersion", std::to_string(rv)},
-                                    {"annotations", {{"k8s.io/initial-events-end", "true"}}}}}});
+            lines += line("BOOKMARK",
+                          {{"metadata",
+                            {{"resourceVersion", std::to_string(rv)},
+                             {"annotations", {{"k8s.io/initial-events-end", "true"}}}}}});
         } else {
             for (const auto& [version, text] : history_) {
                 lines += version > start ? text : "";

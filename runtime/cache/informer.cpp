@@ -13,7 +13,9 @@ std::string_view to_string(SyncState state) noexcept {
     return "pending";
 }
 
-Informer::Informer(net::Loop& loop, kube::Client& client, const CacheOptions& options,
+Informer::Informer(net::Loop& loop,
+                   kube::Client& client,
+                   const CacheOptions& options,
                    std::shared_ptr<View> view)
     : loop_(loop),
       client_(client),
@@ -80,7 +82,8 @@ void Informer::open_list(const Action& action) {
     options.resource_version = action.resource_version;
     options.continue_token = action.continue_token;
     options.projection = view_->spec.projection;
-    call_ = client_.list(view_->spec.gvk, std::move(options),
+    call_ = client_.list(view_->spec.gvk,
+                         std::move(options),
                          [weak = weak_from_this()](Result<kube::ListPage> page) {
                              if (const auto self = weak.lock()) {
                                  self->on_page(std::move(page));
@@ -130,7 +133,8 @@ void Informer::on_page(Result<kube::ListPage> page) {
     kube::ListPage& got = page.value();
     Step step = fsm_.on_page(loop_.now(), got.resource_version, got.continue_token);
     if (step.verdict != Verdict::ignore) {
-        shadow_.insert(shadow_.end(), std::make_move_iterator(got.items.begin()),
+        shadow_.insert(shadow_.end(),
+                       std::make_move_iterator(got.items.begin()),
                        std::make_move_iterator(got.items.end()));
     }
     take(std::move(step), nullptr, EventKind::initial_end, got.resource_version);

@@ -34,7 +34,9 @@ struct View {
 
 class Informer : public std::enable_shared_from_this<Informer> {
 public:
-    Informer(net::Loop& loop, kube::Client& client, const CacheOptions& options,
+    Informer(net::Loop& loop,
+             kube::Client& client,
+             const CacheOptions& options,
              std::shared_ptr<View> view);
 
     void start();

@@ -99,7 +99,8 @@ void ReflectorFsm::arm() {
     }
 }
 
-Step ReflectorFsm::on_page(MonotonicTime now, std::string_view resource_version,
+Step ReflectorFsm::on_page(MonotonicTime now,
+                           std::string_view resource_version,
                            std::string_view continue_token) {
     Step step;
     if (state_ != State::listing) {
@@ -133,7 +134,10 @@ Step ReflectorFsm::commit(MonotonicTime now, std::string_view resource_version) 
         if (!asked_consistent || now - older_since_ < options_.reset_after) {
             const Error error{
                 Code::unavailable, "the server's list is older than what it showed before", {}};
-            step.action = back_off(now, Next::snapshot, "older", error,
+            step.action = back_off(now,
+                                   Next::snapshot,
+                                   "older",
+                                   error,
                                    "list is older than the cache, waiting for a newer one");
             return step;
         }
@@ -162,8 +166,11 @@ void ReflectorFsm::settle(MonotonicTime now, Action& action) {
     }
 }
 
-Action ReflectorFsm::back_off(MonotonicTime now, Next next, std::string_view reason,
-                              const Error& error, std::string message) {
+Action ReflectorFsm::back_off(MonotonicTime now,
+                              Next next,
+                              std::string_view reason,
+                              const Error& error,
+                              std::string message) {
     if (fine_since_ != kNever && now - fine_since_ >= options_.backoff_reset) {
         failures_ = 0;
     }
@@ -246,7 +253,8 @@ void ReflectorFsm::note_bookmark(MonotonicTime now) {
     arm();
 }
 
-Step ReflectorFsm::on_watch_event(MonotonicTime now, EventKind kind,
+Step ReflectorFsm::on_watch_event(MonotonicTime now,
+                                  EventKind kind,
                                   std::string_view resource_version) {
     Step step;
     if (state_ != State::streaming && state_ != State::watching) {
@@ -278,7 +286,8 @@ Step ReflectorFsm::on_watch_event(MonotonicTime now, EventKind kind,
             break;
         case EventKind::deleted:  // only after the end bookmark: this server does something else
             step.action =
-                fall_back_to_list(now, LogLevel::warn,
+                fall_back_to_list(now,
+                                  LogLevel::warn,
                                   "streaming list sent a deletion before its end, listing instead");
             break;
         case EventKind::bookmark:
@@ -306,13 +315,13 @@ Action ReflectorFsm::on_watch_end(MonotonicTime now, const Result<void>& result)
 
 Action ReflectorFsm::stream_failed(MonotonicTime now, const Result<void>& result) {
     if (result) {
-        return fall_back_to_list(now, LogLevel::warn,
-                                 "streaming list ended before its end bookmark, listing instead");
+        return fall_back_to_list(
+            now, LogLevel::warn, "streaming list ended before its end bookmark, listing instead");
     }
     const Error& error = result.error();
     if (error.code == Code::invalid) {
-        return fall_back_to_list(now, LogLevel::debug,
-                                 "server has no streaming lists, listing instead");
+        return fall_back_to_list(
+            now, LogLevel::debug, "server has no streaming lists, listing instead");
     }
     if (is_version_gone(error) && !asked_version_.empty()) {
         consistent_only_ = true;
@@ -353,8 +362,8 @@ Action ReflectorFsm::watch_failed(MonotonicTime now, const Error& error) {
                 return back_off(now, Next::watch, reason_, error, "watch failed");
             }
             stuck_ = 0;
-            return back_off(now, Next::snapshot, "error", error,
-                            "watch keeps failing, listing again");
+            return back_off(
+                now, Next::snapshot, "error", error, "watch keeps failing, listing again");
         case Code::not_found:
             consistent_only_ = true;
             return back_off(now, Next::snapshot, "error", error, "kind is not served");
@@ -373,7 +382,8 @@ Action ReflectorFsm::on_timer(MonotonicTime now) {
             return next_ == Next::watch ? begin_watch(now) : begin_snapshot(now, reason_);
         case State::streaming:
             return fall_back_to_list(
-                now, LogLevel::warn,
+                now,
+                LogLevel::warn,
                 "end bookmark of the streaming list did not come, listing instead");
         case State::watching:
             action = begin_watch(now);
@@ -381,8 +391,11 @@ Action ReflectorFsm::on_timer(MonotonicTime now) {
                 {LogLevel::info, "watch went silent or outlived its time, opening it again", ""});
             return action;
         case State::opening:
-            return back_off(now, Next::watch, reason_,
-                            Error{Code::timeout, "the watch did not open", {}}, "watch failed");
+            return back_off(now,
+                            Next::watch,
+                            reason_,
+                            Error{Code::timeout, "the watch did not open", {}},
+                            "watch failed");
         case State::idle:
         case State::listing: deadline_ = kNever; return action;
     }

@@ -101,7 +101,8 @@ public:
 
     Action start(MonotonicTime now);
     // A list page: `continue_token` empty on the last one.
-    Step on_page(MonotonicTime now, std::string_view resource_version,
+    Step on_page(MonotonicTime now,
+                 std::string_view resource_version,
                  std::string_view continue_token);
     Action on_list_error(MonotonicTime now, const Error& error);
     Action on_watch_open(MonotonicTime now);
@@ -126,7 +127,10 @@ private:
     Action begin_list(MonotonicTime now, std::string continue_token);
     Action begin_watch(MonotonicTime now);
     Action fall_back_to_list(MonotonicTime now, LogLevel level, std::string message);
-    Action back_off(MonotonicTime now, Next next, std::string_view reason, const Error& error,
+    Action back_off(MonotonicTime now,
+                    Next next,
+                    std::string_view reason,
+                    const Error& error,
                     std::string message);
     Action stream_failed(MonotonicTime now, const Result<void>& result);
     Action watch_failed(MonotonicTime now, const Error& error);

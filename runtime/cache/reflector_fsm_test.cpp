@@ -58,7 +58,8 @@ struct Reflector {
     std::string page(const char* rv, const char* token = "") {
         return show(fsm.on_page(now, rv, token));
     }
-    std::string list_error(Code code, const char* text = "x",
+    std::string list_error(Code code,
+                           const char* text = "x",
                            std::chrono::milliseconds wait = 0ms) {
         return show(fsm.on_list_error(now, Error{code, text, wait}));
     }
@@ -129,14 +130,18 @@ TEST_P(Fallback, ToAListForGood) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, Fallback,
+    Rows,
+    Fallback,
     testing::Values(
-        FallbackRow{"refused", [](Reflector& r) { return r.failed(Code::invalid); },
+        FallbackRow{"refused",
+                    [](Reflector& r) { return r.failed(Code::invalid); },
                     "list rv= new:fallback | debug server has no streaming lists, listing instead"},
-        FallbackRow{"ended_early", [](Reflector& r) { return r.ended(); },
+        FallbackRow{"ended_early",
+                    [](Reflector& r) { return r.ended(); },
                     "list rv= new:fallback | warn streaming list ended before its end bookmark, "
                     "listing instead"},
-        FallbackRow{"no_end_bookmark", [](Reflector& r) { return r.due(); },
+        FallbackRow{"no_end_bookmark",
+                    [](Reflector& r) { return r.due(); },
                     "list rv= new:fallback | warn end bookmark of the streaming list did not come, "
                     "listing instead"},
         FallbackRow{"deletion_inside",
@@ -241,21 +246,37 @@ TEST_P(WatchErrors, AreAnsweredByWaitingThenResumingOrListing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, WatchErrors,
+    Rows,
+    WatchErrors,
     testing::Values(
-        WatchErrorRow{"refused", Code::unavailable, 0ms,
-                      "wait 800ms | warn watch failed (unavailable: x)", "watch rv=10 t=300"},
-        WatchErrorRow{"throttled", Code::overloaded, 7s, "wait 7000ms | warn watch failed",
+        WatchErrorRow{"refused",
+                      Code::unavailable,
+                      0ms,
+                      "wait 800ms | warn watch failed (unavailable: x)",
                       "watch rv=10 t=300"},
-        WatchErrorRow{"throttled_shortly", Code::overloaded, 1ms, "wait 800ms",
+        WatchErrorRow{"throttled",
+                      Code::overloaded,
+                      7s,
+                      "wait 7000ms | warn watch failed",
                       "watch rv=10 t=300"},
+        WatchErrorRow{
+            "throttled_shortly", Code::overloaded, 1ms, "wait 800ms", "watch rv=10 t=300"},
         WatchErrorRow{"head_timeout", Code::timeout, 0ms, "wait 800ms", "watch rv=10 t=300"},
         WatchErrorRow{"forbidden", Code::forbidden, 0ms, "wait 800ms", "watch rv=10 t=300"},
-        WatchErrorRow{"kind_gone", Code::not_found, 0ms, "wait 600ms | warn kind is not served",
+        WatchErrorRow{"kind_gone",
+                      Code::not_found,
+                      0ms,
+                      "wait 600ms | warn kind is not served",
                       "watch rv= initial t=300 new:error"},
-        WatchErrorRow{"event_too_large", Code::too_large, 0ms, "wait 800ms",
+        WatchErrorRow{"event_too_large",
+                      Code::too_large,
+                      0ms,
+                      "wait 800ms",
                       "watch rv=10 initial t=300 new:error"},
-        WatchErrorRow{"bad_request", Code::invalid, 0ms, "wait 800ms",
+        WatchErrorRow{"bad_request",
+                      Code::invalid,
+                      0ms,
+                      "wait 800ms",
                       "watch rv=10 initial t=300 new:error"}),
     [](const auto& row) { return row.param.name; });
 

@@ -38,7 +38,8 @@ std::vector<ObjectPtr> Store::list(const ListQuery& query) const {
     return found;
 }
 
-std::vector<ObjectPtr> Store::by_index(const IndexSpec& index, std::string_view value,
+std::vector<ObjectPtr> Store::by_index(const IndexSpec& index,
+                                       std::string_view value,
                                        std::string_view ns) const {
     std::vector<ObjectPtr> found;
     {
@@ -46,11 +47,13 @@ std::vector<ObjectPtr> Store::by_index(const IndexSpec& index, std::string_view 
         if (const auto known = state_->indexes.find(index); known != state_->indexes.end()) {
             if (const auto entry = known->second.find(value); entry != known->second.end()) {
                 std::copy_if(
-                    entry->second.begin(), entry->second.end(), std::back_inserter(found),
+                    entry->second.begin(),
+                    entry->second.end(),
+                    std::back_inserter(found),
                     [&](const ObjectPtr& object) { return ns.empty() || object->ns() == ns; });
             }
-            state_->lay_over(found, ns,
-                             [&](const Object& object) { return has_value(index, object, value); });
+            state_->lay_over(
+                found, ns, [&](const Object& object) { return has_value(index, object, value); });
             return found;
         }
     }

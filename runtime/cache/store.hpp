@@ -71,7 +71,8 @@ public:
     ObjectPtr get(const ObjectKey& key) const;                       // nullptr: not there
     std::vector<ObjectPtr> list(const ListQuery& query = {}) const;  // sorted by namespace, name
     // An index that was not added costs a scan. Sorted as list().
-    std::vector<ObjectPtr> by_index(const IndexSpec& index, std::string_view value,
+    std::vector<ObjectPtr> by_index(const IndexSpec& index,
+                                    std::string_view value,
                                     std::string_view ns = {}) const;
     std::vector<ObjectPtr> by_controller(std::string_view uid) const;
     std::size_t size() const;

@@ -172,8 +172,9 @@ struct Store::State {
         std::erase_if(overlays, [&](const auto& entry) { return entry.second.expires <= now; });
         if (overlays.size() >= kOverlaysMax) {
             overlays.erase(std::min_element(
-                overlays.begin(), overlays.end(),
-                [](const auto& a, const auto& b) { return a.second.expires < b.second.expires; }));
+                overlays.begin(), overlays.end(), [](const auto& a, const auto& b) {
+                    return a.second.expires < b.second.expires;
+                }));
         }
     }
 };

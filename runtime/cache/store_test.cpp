@@ -37,11 +37,12 @@ ObjectPtr make(const Spec& s) {
         value["metadata"].set("labels", {{"app", s.label}});
     }
     if (!s.owner.empty()) {
-        value["metadata"].set("ownerReferences", json::list({{{"uid", s.owner},
-                                                              {"name", "o"},
-                                                              {"kind", "K"},
-                                                              {"apiVersion", "v1"},
-                                                              {"controller", true}}}));
+        value["metadata"].set("ownerReferences",
+                              json::list({{{"uid", s.owner},
+                                           {"name", "o"},
+                                           {"kind", "K"},
+                                           {"apiVersion", "v1"},
+                                           {"controller", true}}}));
     }
     if (!s.ref.empty()) {
         value.set("spec", {{"refs", json::list({{{"name", s.ref}}})}});
@@ -106,8 +107,8 @@ TEST_F(StoreTest, TellsARecreatedNamesakeAsDeleteAndAdd) {
 TEST_F(StoreTest, SynthesisesDeletesOverARelist) {
     store.replace({make({"a", "u1", 5}), make({"b", "u2", 6}), make({"c", "u3", 7})}, "10", false);
     EXPECT_EQ(
-        show(store.replace({make({"d", "u4", 15}), make({"b", "u2", 14}), make({"c", "u3", 7})},
-                           "20", false)),
+        show(store.replace(
+            {make({"d", "u4", 15}), make({"b", "u2", 14}), make({"c", "u3", 7})}, "20", false)),
         "remove?:u1@5 update:u2@6>u2@14 create:>u4@15");
 }
 
@@ -121,16 +122,19 @@ TEST_F(StoreTest, KeepsNewerObjectsOverAnOlderListUnlessReset) {
 }
 
 TEST_F(StoreTest, TakesTheNewestOfEqualKeysInASnapshot) {
-    EXPECT_EQ(show(store.replace({make({"a", "u1", 6}), make({"b", "u2", 1}), make({"a", "u1", 5})},
-                                 "10", false)),
+    EXPECT_EQ(show(store.replace(
+                  {make({"a", "u1", 6}), make({"b", "u2", 1}), make({"a", "u1", 5})}, "10", false)),
               "create:>u1@6 create:>u2@1");
     EXPECT_EQ(store.size(), 2u);
 }
 
 TEST_F(StoreTest, ListsByNamespaceAndSelector) {
-    store.replace({make({"a", "u1", 1, "x", "db"}), make({"b", "u2", 2, "y", "db"}),
-                   make({"a", "u3", 3, "y", "web"}), make({"c", "u4", 4, "yy"})},
-                  "9", false);
+    store.replace({make({"a", "u1", 1, "x", "db"}),
+                   make({"b", "u2", 2, "y", "db"}),
+                   make({"a", "u3", 3, "y", "web"}),
+                   make({"c", "u4", 4, "yy"})},
+                  "9",
+                  false);
     EXPECT_EQ(names(store.list({"y", nullptr})), "y/a@3 y/b@2");
     const auto selector = kube::LabelSelector::parse("app!=web").value();
     EXPECT_EQ(names(store.list({"", &selector})), "x/a@1 y/b@2 yy/c@4");
@@ -143,7 +147,8 @@ TEST_F(StoreTest, KeepsIndexesInStep) {
     const IndexSpec ref{IndexSpec::Kind::field, "/spec/refs/*/name"};
     store.replace(
         {make({"a", "u1", 1, "x", "db", "o1", "s1"}), make({"b", "u2", 2, "y", "db", "o2", "s1"})},
-        "9", false);
+        "9",
+        false);
     for (const IndexSpec& index : {owner, label, ref}) {
         ASSERT_TRUE(store.add_index(index));  // after the fact
     }
@@ -289,7 +294,11 @@ private:
 
     std::string pick() { return std::string(1, static_cast<char>('a' + random_() % 12)); }
     ObjectPtr fresh(const std::string& name, const std::string& uid) {
-        return make({name, uid, ++rv_, "x", std::string(1, static_cast<char>('p' + random_() % 3)),
+        return make({name,
+                     uid,
+                     ++rv_,
+                     "x",
+                     std::string(1, static_cast<char>('p' + random_() % 3)),
                      "o" + std::to_string(random_() % 3)});
     }
     void write() {

@@ -72,7 +72,8 @@ std::vector<Event> Store::replace(Shadow shadow, std::string_view rv, bool reset
         const ObjectPtr stored = state_->find(view_of(entry.first));
         return !stored || stored->uid() != entry.second.uid;
     });
-    removals.insert(removals.end(), std::make_move_iterator(others.begin()),
+    removals.insert(removals.end(),
+                    std::make_move_iterator(others.begin()),
                     std::make_move_iterator(others.end()));
     return removals;
 }

@@ -19,8 +19,14 @@ constexpr std::chrono::seconds kLongRun{30};  // after this a death starts the b
 
 }  // namespace
 
-Child::Child(net::IoLoop& loop, std::vector<std::string> argv, std::string log_path, std::function<void(int)> on_exit)
-    : loop_(loop), argv_(std::move(argv)), log_path_(std::move(log_path)), on_exit_(std::move(on_exit)) {}
+Child::Child(net::IoLoop& loop,
+             std::vector<std::string> argv,
+             std::string log_path,
+             std::function<void(int)> on_exit)
+    : loop_(loop),
+      argv_(std::move(argv)),
+      log_path_(std::move(log_path)),
+      on_exit_(std::move(on_exit)) {}
 
 Child::~Child() {
     watch_.reset();

@@ -1,4 +1,5 @@
-// One child process that ends when we end: the operator of `capstan up`. Started again with back-off when it dies.
+// One child process that ends when we end: the operator of `capstan up`. Started again with
+// back-off when it dies.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -19,8 +20,12 @@ inline constexpr std::chrono::milliseconds kChildPauseMax{10'000};
 // Thread: [io].
 class Child {
 public:
-    // `argv[0]` is the program; output of the child is appended to `log_path`. on_exit: each time it ended by itself.
-    Child(net::IoLoop& loop, std::vector<std::string> argv, std::string log_path, std::function<void(int code)> on_exit);
+    // `argv[0]` is the program; output of the child is appended to `log_path`. on_exit: each time
+    // it ended by itself.
+    Child(net::IoLoop& loop,
+          std::vector<std::string> argv,
+          std::string log_path,
+          std::function<void(int code)> on_exit);
     ~Child();  // SIGKILL when it still runs
     Child(const Child&) = delete;
     Child& operator=(const Child&) = delete;

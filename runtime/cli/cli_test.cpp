@@ -9,18 +9,23 @@ namespace capstan::cli {
 namespace {
 
 TEST(TextTable, AlignsColumnsWithoutTrailingBlanks) {
-    EXPECT_EQ(text_table({{"NAME", "AGE"}, {"a-long-name", "1s"}, {"b", ""}}), "NAME         AGE\na-long-name  1s\nb\n");
+    EXPECT_EQ(text_table({{"NAME", "AGE"}, {"a-long-name", "1s"}, {"b", ""}}),
+              "NAME         AGE\na-long-name  1s\nb\n");
     EXPECT_EQ(text_table({}), "");
 }
 
 TEST(TextTable, ShowsTheColumnsOfAServersTable) {
     const json::Value table = {
-        {"columnDefinitions", json::list({{{"name", "Name"}, {"priority", 0}}, {{"name", "Node"}, {"priority", 1}}})},
-        {"rows", json::list({{{"cells", json::list({"a", nullptr})}, {"object", {{"metadata", {{"namespace", "ns"}}}}}}})},
+        {"columnDefinitions",
+         json::list({{{"name", "Name"}, {"priority", 0}}, {{"name", "Node"}, {"priority", 1}}})},
+        {"rows",
+         json::list({{{"cells", json::list({"a", nullptr})},
+                      {"object", {{"metadata", {{"namespace", "ns"}}}}}}})},
     };
     using Rows = std::vector<std::vector<std::string>>;
     EXPECT_EQ(table_rows(table, false, false), (Rows{{"NAME"}, {"a"}}));
-    EXPECT_EQ(table_rows(table, true, true), (Rows{{"NAMESPACE", "NAME", "NODE"}, {"ns", "a", "<none>"}}));
+    EXPECT_EQ(table_rows(table, true, true),
+              (Rows{{"NAMESPACE", "NAME", "NODE"}, {"ns", "a", "<none>"}}));
 }
 
 TEST(PodTokens, VerifiesItsOwnAndNothingElse) {
@@ -28,8 +33,9 @@ TEST(PodTokens, VerifiesItsOwnAndNothingElse) {
     const std::string token = tokens.issue({"ns", "account", "pod-0", "uid-1"});
     const auto identity = tokens.verify(token);
     ASSERT_TRUE(identity);
-    EXPECT_EQ(identity->ns + "/" + identity->service_account + "/" + identity->pod + "/" + identity->uid,
-              "ns/account/pod-0/uid-1");
+    EXPECT_EQ(
+        identity->ns + "/" + identity->service_account + "/" + identity->pod + "/" + identity->uid,
+        "ns/account/pod-0/uid-1");
     EXPECT_FALSE(others.verify(token));
     for (std::size_t i = 0; i < token.size(); ++i) {
         std::string changed = token;
@@ -67,21 +73,49 @@ TEST_P(ReadinessTable, FollowsTheConventions) {
     EXPECT_EQ(readiness.awaits.empty() ? "" : readiness.awaits.front(), GetParam().first);
 }
 INSTANTIATE_TEST_SUITE_P(
-    Cli, ReadinessTable,
+    Cli,
+    ReadinessTable,
     testing::Values(
-        ReadinessRow{"untouched", etcd(json::object()), false, false, "Etcd shop/main: to be taken up by its controller"},
+        ReadinessRow{"untouched",
+                     etcd(json::object()),
+                     false,
+                     false,
+                     "Etcd shop/main: to be taken up by its controller"},
         ReadinessRow{"ready",
-                     etcd({{"observedGeneration", 2}, {"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "True")})}}), true, false, ""},
+                     etcd({{"observedGeneration", 2},
+                           {"readyReplicas", 3},
+                           {"conditions", json::list({condition("Ready", "True")})}}),
+                     true,
+                     false,
+                     ""},
         ReadinessRow{"behind",
-                     etcd({{"observedGeneration", 1}, {"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "True")})}}),
-                     false, false,
+                     etcd({{"observedGeneration", 1},
+                           {"readyReplicas", 3},
+                           {"conditions", json::list({condition("Ready", "True")})}}),
+                     false,
+                     false,
                      "Etcd shop/main: its newest change to be taken up"},
-        ReadinessRow{"unknown_is_not_ready", etcd({{"readyReplicas", 3}, {"conditions", json::list({condition("Ready", "Unknown")})}}), false, false,
+        ReadinessRow{"unknown_is_not_ready",
+                     etcd({{"readyReplicas", 3},
+                           {"conditions", json::list({condition("Ready", "Unknown")})}}),
+                     false,
+                     false,
                      "Etcd shop/main: Ready: why"},
-        ReadinessRow{"few", etcd({{"readyReplicas", 1}, {"conditions", json::list({condition("Ready", "True")})}}), false, false,
-                     "Etcd shop/main: 1 of 3 replicas ready"},
-        ReadinessRow{"no_condition", etcd({{"readyReplicas", 3}}), false, false, "Etcd shop/main: a first report of its health"},
-        ReadinessRow{"refused", etcd({{"conditions", json::list({condition("SpecSupported", "False")})}}), false, true,
+        ReadinessRow{
+            "few",
+            etcd({{"readyReplicas", 1}, {"conditions", json::list({condition("Ready", "True")})}}),
+            false,
+            false,
+            "Etcd shop/main: 1 of 3 replicas ready"},
+        ReadinessRow{"no_condition",
+                     etcd({{"readyReplicas", 3}}),
+                     false,
+                     false,
+                     "Etcd shop/main: a first report of its health"},
+        ReadinessRow{"refused",
+                     etcd({{"conditions", json::list({condition("SpecSupported", "False")})}}),
+                     false,
+                     true,
                      "Etcd shop/main: SpecSupported: why"}),
     [](const auto& row) { return row.param.name; });
 
@@ -97,7 +131,9 @@ TEST(Rbac, UnitesPermissionsAndGrantsOnce) {
     const json::Value role = cluster_role("r", {first, second});
     const json::Array& rules = *role.find("rules")->if_array();
     ASSERT_EQ(rules.size(), 4U);  // one, one granted, Events and Leases of the host
-    EXPECT_EQ(json::dump(rules[1]), R"({"apiGroups":["x"],"resources":["y"],"verbs":["patch"],"resourceNames":["only"]})");
+    EXPECT_EQ(
+        json::dump(rules[1]),
+        R"({"apiGroups":["x"],"resources":["y"],"verbs":["patch"],"resourceNames":["only"]})");
 }
 
 }  // namespace

@@ -43,7 +43,11 @@ int run_rbac(const std::vector<std::string>& files, const std::string& name) {
     for (const std::string& file : files) {
         plugin::Report report = plugin::inspect(file);
         if (!report.loadable()) {
-            return complain({Code::invalid, report.problems.empty() ? file + " is no plugin" : report.problems.front(), {}}, 3);
+            return complain(
+                {Code::invalid,
+                 report.problems.empty() ? file + " is no plugin" : report.problems.front(),
+                 {}},
+                3);
         }
         manifests.push_back(std::move(*report.manifest));
     }
@@ -57,7 +61,8 @@ int run_config_check(const std::string& file, const std::vector<std::string>& pl
         return complain(config.error(), 2);
     }
     std::vector<std::string> directories = plugin_dirs;
-    directories.insert(directories.end(), config.value().plugin_dirs.begin(), config.value().plugin_dirs.end());
+    directories.insert(
+        directories.end(), config.value().plugin_dirs.begin(), config.value().plugin_dirs.end());
     if (const auto paths = Paths::find()) {
         directories.push_back(paths.value().plugin_dir);
     }
@@ -69,7 +74,11 @@ int run_config_check(const std::string& file, const std::vector<std::string>& pl
     for (const ChosenPlugin& choice : chosen.value()) {
         const plugin::Report report = plugin::inspect(choice.path);
         if (!report.loadable()) {
-            return complain({Code::invalid, report.problems.empty() ? choice.path + " is no plugin" : report.problems.front(), {}}, 3);
+            return complain(
+                {Code::invalid,
+                 report.problems.empty() ? choice.path + " is no plugin" : report.problems.front(),
+                 {}},
+                3);
         }
         if (const auto gates = gates_for(*report.manifest, choice.config, warnings); !gates) {
             return complain(gates.error(), 2);

@@ -1,4 +1,5 @@
-// `capstan inspect`, `capstan config check|print`: look, run nothing. Exit codes as in docs/operations.md.
+// `capstan inspect`, `capstan config check|print`: look, run nothing. Exit codes as in
+// docs/operations.md.
 #pragma once
 
 #include <string>
@@ -6,7 +7,8 @@
 
 namespace capstan::cli {
 
-int run_inspect(const std::vector<std::string>& files, bool as_json);  // 3 when one would not be loaded
+// 3 when one would not be loaded
+int run_inspect(const std::vector<std::string>& files, bool as_json);
 int run_rbac(const std::vector<std::string>& files, const std::string& name);
 int run_config_check(const std::string& file, const std::vector<std::string>& plugin_dirs);
 int run_config_print(const std::string& file);

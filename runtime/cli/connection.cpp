@@ -49,8 +49,9 @@ Result<kube::ConnectionConfig> find_connection(const std::string& kubeconfig) {
     if (const auto file = environment("KUBECONFIG"); file && !file->empty()) {
         return kube::load_kubeconfig(*file);
     }
-    return fail(Code::not_found, "no API server: " + in_cluster.error().message +
-                                     ", and neither `kubeconfig` in the configuration nor $KUBECONFIG is set");
+    return fail(Code::not_found,
+                "no API server: " + in_cluster.error().message +
+                    ", and neither `kubeconfig` in the configuration nor $KUBECONFIG is set");
 }
 
 }  // namespace capstan::cli

@@ -8,8 +8,8 @@
 
 namespace capstan::cli {
 
-// `kubeconfig` when given; else the pod map of local mode (CAPSTAN_POD_MAP); else the pod's service account; else
-// $KUBECONFIG. Errors: invalid or not_found, with what was tried and the remedy.
+// `kubeconfig` when given; else the pod map of local mode (CAPSTAN_POD_MAP); else the pod's service
+// account; else $KUBECONFIG. Errors: invalid or not_found, with what was tried and the remedy.
 Result<kube::ConnectionConfig> find_connection(const std::string& kubeconfig);
 
 }  // namespace capstan::cli

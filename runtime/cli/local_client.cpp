@@ -14,7 +14,10 @@ constexpr const char* kTable = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 }  // namespace
 
-Result<json::Value> LocalClient::send(const char* method, const std::string& target, const char* accept, std::string body) {
+Result<json::Value> LocalClient::send(const char* method,
+                                      const std::string& target,
+                                      const char* accept,
+                                      std::string body) {
     local::ApiRequest request;
     request.method = method;
     request.target = target;
@@ -22,30 +25,35 @@ Result<json::Value> LocalClient::send(const char* method, const std::string& tar
     request.accept = accept;
     request.body = std::move(body);
     request.user_agent = "capstan-up";
-    request.user = {"capstan-admin", {std::string(local::kGroupMasters), std::string(local::kGroupAuthenticated)}};
+    request.user = {"capstan-admin",
+                    {std::string(local::kGroupMasters), std::string(local::kGroupAuthenticated)}};
     const local::ApiResponse response = server_.handle(request);
     auto parsed = json::parse(response.body);
     if (response.status >= 200 && response.status < 300) {
         return parsed;
     }
-    const std::string message(parsed ? json::View(parsed.value())["message"].string_or("no message") : "no message");
+    const std::string message(parsed ? json::View(parsed.value())["message"].string_or("no message")
+                                     : "no message");
     Error error = kube::error_of_response(response.status, {}, response.body, false);
     error.message = message;  // unquoted: it is our own server
     return fail(std::move(error));
 }
 
-Result<std::string> LocalClient::path(const GroupVersionKind& gvk, const std::string& ns, const std::string& name) {
+Result<std::string> LocalClient::path(const GroupVersionKind& gvk,
+                                      const std::string& ns,
+                                      const std::string& name) {
     const std::string base = (gvk.group.empty() ? "/api/" : "/apis/") + gvk.api_version();
     CAPSTAN_TRY(const json::Value resources, send("GET", base, kJson, {}));
     const json::View list = json::View(resources)["resources"];
     for (std::size_t i = 0; i < list.array().size(); ++i) {
         const std::string_view plural = list[i]["name"].string_or("");
-        if (list[i]["kind"].string_or("") != gvk.kind || plural.find('/') != std::string_view::npos) {
+        if (list[i]["kind"].string_or("") != gvk.kind ||
+            plural.find('/') != std::string_view::npos) {
             continue;
         }
         const bool namespaced = list[i]["namespaced"].bool_or(true);
-        return base + (namespaced && !ns.empty() ? "/namespaces/" + net::encode_segment(ns) : "") + "/" +
-               std::string(plural) + (name.empty() ? "" : "/" + net::encode_segment(name));
+        return base + (namespaced && !ns.empty() ? "/namespaces/" + net::encode_segment(ns) : "") +
+               "/" + std::string(plural) + (name.empty() ? "" : "/" + net::encode_segment(name));
     }
     return fail(Code::not_found, "kind " + gvk.kind + " is not served in " + gvk.api_version());
 }
@@ -55,14 +63,18 @@ Result<json::Value> LocalClient::get(const GroupVersionKind& gvk, const ObjectKe
     return send("GET", target, kJson, {});
 }
 
-Result<std::vector<json::Value>> LocalClient::list(const GroupVersionKind& gvk, const std::string& ns) {
+Result<std::vector<json::Value>> LocalClient::list(const GroupVersionKind& gvk,
+                                                   const std::string& ns) {
     CAPSTAN_TRY(const std::string target, path(gvk, ns, {}));
     CAPSTAN_TRY(json::Value answer, send("GET", target, kJson, {}));
     json::Value* items = answer.find("items");
-    return items == nullptr || items->if_array() == nullptr ? std::vector<json::Value>() : std::move(*items->if_array());
+    return items == nullptr || items->if_array() == nullptr ? std::vector<json::Value>()
+                                                            : std::move(*items->if_array());
 }
 
-Result<std::vector<std::vector<std::string>>> LocalClient::table(const GroupVersionKind& gvk, const std::string& ns, bool wide) {
+Result<std::vector<std::vector<std::string>>> LocalClient::table(const GroupVersionKind& gvk,
+                                                                 const std::string& ns,
+                                                                 bool wide) {
     CAPSTAN_TRY(const std::string target, path(gvk, ns, {}));
     CAPSTAN_TRY(const json::Value answer, send("GET", target, kTable, {}));
     return table_rows(answer, wide, false);
@@ -74,7 +86,8 @@ Result<json::Value> LocalClient::apply(json::Value object) {
     CAPSTAN_TRY(const std::string_view kind, view["kind"].as_string());
     CAPSTAN_TRY(const std::string_view name, view["metadata"]["name"].as_string());
     const std::string ns(view["metadata"]["namespace"].string_or("default"));
-    CAPSTAN_TRY(const std::string target, path(GroupVersionKind::from_api_version(api_version, kind), ns, std::string(name)));
+    CAPSTAN_TRY(const std::string target,
+                path(GroupVersionKind::from_api_version(api_version, kind), ns, std::string(name)));
     return send("PATCH", target + "?fieldManager=capstan-up&force=true", kJson, json::dump(object));
 }
 

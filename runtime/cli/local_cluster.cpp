@@ -39,7 +39,9 @@ obs::Level level_of(local::NodeLogLevel level) {
 
 local::User user_of(const PodIdentity& pod) {
     return {"system:serviceaccount:" + pod.ns + ":" + pod.service_account,
-            {"system:serviceaccounts", "system:serviceaccounts:" + pod.ns, std::string(local::kGroupAuthenticated)}};
+            {"system:serviceaccounts",
+             "system:serviceaccounts:" + pod.ns,
+             std::string(local::kGroupAuthenticated)}};
 }
 
 }  // namespace
@@ -57,8 +59,11 @@ LocalCluster::~LocalCluster() {
     }
 }
 
-Result<std::unique_ptr<LocalCluster>> LocalCluster::create(net::IoLoop& loop, const Paths& paths, LocalClusterOptions options) {
-    std::unique_ptr<LocalCluster> cluster(new LocalCluster(loop, paths, std::move(options)));  // tidy: allow new, private constructor
+Result<std::unique_ptr<LocalCluster>> LocalCluster::create(net::IoLoop& loop,
+                                                           const Paths& paths,
+                                                           LocalClusterOptions options) {
+    std::unique_ptr<LocalCluster> cluster(
+        new LocalCluster(loop, paths, std::move(options)));  // tidy: allow new, private constructor
     CAPSTAN_TRY(cluster->open_directory());
     CAPSTAN_TRY(cluster->start_server());
     CAPSTAN_TRY(cluster->install_crds());
@@ -103,10 +108,12 @@ Result<void> LocalCluster::start_server() {
         return pod ? std::optional(user_of(*pod)) : std::nullopt;
     });
     local::HttpBindingOptions binding;
-    binding.pod_log = [this](const local::PodLogRequest& request, std::shared_ptr<net::ServerExchange> exchange) {
+    binding.pod_log = [this](const local::PodLogRequest& request,
+                             std::shared_ptr<net::ServerExchange> exchange) {
         serve_pod_log(node_.get(), request, std::move(exchange));
     };
-    binding_ = std::make_unique<local::HttpBinding>(loop_, *server_, authenticator_, std::move(binding));
+    binding_ =
+        std::make_unique<local::HttpBinding>(loop_, *server_, authenticator_, std::move(binding));
     net::HttpServerOptions http;
     http.port = options_.port != 0 ? options_.port : remembered_port(options_.dir);
     http.certificate_pem = identity_.server.certificate_pem;
@@ -115,9 +122,12 @@ Result<void> LocalCluster::start_server() {
     http.client_auth = net::ClientAuth::request;
     CAPSTAN_TRY(http_, net::make_http_server(loop_, std::move(http), binding_->handler()));
     url_ = "https://127.0.0.1:" + std::to_string(http_->port());
-    CAPSTAN_TRY(local::write_file(options_.dir + "/port", std::to_string(http_->port()) + "\n", 0600));
-    CAPSTAN_TRY(local::write_file(kubeconfig_path(),
-                                  make_kubeconfig(url_, identity_.ca_pem, identity_.admin, "capstan-admin"), 0600));
+    CAPSTAN_TRY(
+        local::write_file(options_.dir + "/port", std::to_string(http_->port()) + "\n", 0600));
+    CAPSTAN_TRY(
+        local::write_file(kubeconfig_path(),
+                          make_kubeconfig(url_, identity_.ca_pem, identity_.admin, "capstan-admin"),
+                          0600));
     return ok();
 }
 
@@ -125,7 +135,8 @@ Result<void> LocalCluster::install_crds() {
     const std::string directory = paths_.data_dir + "/crds";
     const std::vector<std::string> files = files_in(directory, ".yaml");
     if (files.empty()) {
-        return fail(Code::not_found, directory + " holds no CRDs; remedy: build or install capstan again");
+        return fail(Code::not_found,
+                    directory + " holds no CRDs; remedy: build or install capstan again");
     }
     for (const std::string& file : files) {
         CAPSTAN_TRY(const auto documents, config::load_all_file(file));
@@ -150,10 +161,16 @@ Result<void> LocalCluster::start_node() {
     options.api_url = url_;
     options.api_ca_pem = identity_.ca_pem;
     options.issue_token = [this](const local::TokenRequest& request) -> Result<std::string> {
-        return tokens_->issue({request.ns, request.service_account, request.pod_name, request.pod_uid});
+        return tokens_->issue(
+            {request.ns, request.service_account, request.pod_name, request.pod_uid});
     };
-    options.http_client = [this](net::HttpClientOptions http) { return net::make_http_client(loop_, std::move(http)); };
-    options.log = [this](local::NodeLogLevel level, std::string_view message, std::string_view pod, std::string_view detail) {
+    options.http_client = [this](net::HttpClientOptions http) {
+        return net::make_http_client(loop_, std::move(http));
+    };
+    options.log = [this](local::NodeLogLevel level,
+                         std::string_view message,
+                         std::string_view pod,
+                         std::string_view detail) {
         log_.write(level_of(level), message, {{"pod", pod}, {"detail", detail}});
     };
     node_api_ = local::make_node_api(loop_, *server_);
@@ -169,10 +186,11 @@ Result<std::string> LocalCluster::write_operator_config() {
     const json::Value config = {
         {"apiVersion", "config.capstan.dev/v1alpha1"},
         {"kind", "OperatorConfig"},
-        {"plugins", {
-            {"etcd", {{"featureGates", {{"EtcdMember", true}}}}},
-            {"custodian", json::object()},
-        }},
+        {"plugins",
+         {
+             {"etcd", {{"featureGates", {{"EtcdMember", true}}}}},
+             {"custodian", json::object()},
+         }},
         {"listeners", {{"ops", {{"address", "127.0.0.1"}, {"port", 0}}}}},
     };
     const std::string path = options_.dir + "/operator.yaml";
@@ -185,26 +203,37 @@ Result<void> LocalCluster::start_operator() {
     for (const std::string& file : files_in(paths_.plugin_dir, ".so")) {
         plugin::Report report = plugin::inspect(file);
         if (!report.loadable()) {
-            return fail(Code::invalid, report.problems.empty() ? file + " is no plugin" : report.problems.front());
+            return fail(Code::invalid,
+                        report.problems.empty() ? file + " is no plugin" : report.problems.front());
         }
         manifests.push_back(std::move(*report.manifest));
     }
     CAPSTAN_TRY(client_->apply(cluster_role(kOperatorUser, manifests)));
     CAPSTAN_TRY(client_->apply(cluster_role_binding(kOperatorUser, kOperatorUser)));
     const std::string kubeconfig = options_.dir + "/operator.kubeconfig";
-    CAPSTAN_TRY(local::write_file(kubeconfig, make_kubeconfig(url_, identity_.ca_pem, identity_.operator_, kOperatorUser), 0600));
+    CAPSTAN_TRY(local::write_file(
+        kubeconfig,
+        make_kubeconfig(url_, identity_.ca_pem, identity_.operator_, kOperatorUser),
+        0600));
     CAPSTAN_TRY(const std::string config, write_operator_config());
     operator_ = std::make_unique<Child>(
         loop_,
-        std::vector<std::string>{paths_.binary, "run", "--config", config, "--kubeconfig", kubeconfig, "--plugin-dir",
+        std::vector<std::string>{paths_.binary,
+                                 "run",
+                                 "--config",
+                                 config,
+                                 "--kubeconfig",
+                                 kubeconfig,
+                                 "--plugin-dir",
                                  paths_.plugin_dir},
-        options_.dir + "/operator.log", [this](int code) {
+        options_.dir + "/operator.log",
+        [this](int code) {
             if ((code == 2 || code == 3) && operator_refused_) {
                 operator_refused_(code);
                 return;
             }
-            options_.notice("the operator ended with code " + std::to_string(code) + "; its log is " + options_.dir +
-                            "/operator.log; starting it again");
+            options_.notice("the operator ended with code " + std::to_string(code) +
+                            "; its log is " + options_.dir + "/operator.log; starting it again");
         });
     return operator_->start();
 }

@@ -15,12 +15,16 @@ using std::chrono::days;
 
 constexpr days kCaLife{3650}, kLeafLife{365}, kRenewBefore{30};
 
-net::Validity valid_from(WallTime now, days life) { return {now - days(1), now + life}; }
+net::Validity valid_from(WallTime now, days life) {
+    return {now - days(1), now + life};
+}
 
 // The pair in DIR/NAME.{crt,key}; made by `make` when neither is there or `renew` says so.
 template <class Make>
-Result<net::KeyPair> load_pair(const std::string& dir, const std::string& name, WallTime now, bool renew, Make&& make) {
-    const std::string certificate_path = dir + "/" + name + ".crt", key_path = dir + "/" + name + ".key";
+Result<net::KeyPair> load_pair(
+    const std::string& dir, const std::string& name, WallTime now, bool renew, Make&& make) {
+    const std::string certificate_path = dir + "/" + name + ".crt",
+                      key_path = dir + "/" + name + ".key";
     auto certificate = local::read_file(certificate_path);
     auto key = local::read_file(key_path);
     const bool absent = !certificate && certificate.error().code == Code::not_found && !key &&
@@ -30,8 +34,9 @@ Result<net::KeyPair> load_pair(const std::string& dir, const std::string& name, 
         CAPSTAN_TRY(key);
         const auto info = net::read_certificate(certificate.value());
         if (!info) {
-            return fail(Code::invalid, certificate_path + ": " + info.error().message +
-                                           "; remedy: remove it and its .key to have new ones made");
+            return fail(Code::invalid,
+                        certificate_path + ": " + info.error().message +
+                            "; remedy: remove it and its .key to have new ones made");
         }
         if (!renew || info.value().validity.not_after - now > kRenewBefore) {
             return net::KeyPair{std::move(certificate).value(), std::move(key).value()};
@@ -52,7 +57,8 @@ Result<std::string> load_token_key(const std::string& path) {
     if (RAND_bytes(raw.data(), static_cast<int>(raw.size())) != 1) {
         return fail(Code::internal, "OpenSSL gave no random bytes");
     }
-    const std::string made = base64(std::string_view(reinterpret_cast<const char*>(raw.data()), raw.size()));
+    const std::string made =
+        base64(std::string_view(reinterpret_cast<const char*>(raw.data()), raw.size()));
     CAPSTAN_TRY(local::write_file(path, made, 0600));
     return made;
 }
@@ -62,7 +68,8 @@ Result<std::string> load_token_key(const std::string& path) {
 std::string base64(std::string_view bytes) {
     std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
     const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                       reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+                                       reinterpret_cast<const unsigned char*>(bytes.data()),
+                                       static_cast<int>(bytes.size()));
     out.resize(static_cast<std::size_t>(length));
     return out;
 }
@@ -71,8 +78,9 @@ Result<LocalIdentity> LocalIdentity::load_or_create(const std::string& root, Wal
     const std::string dir = root + "/pki";
     CAPSTAN_TRY(local::make_dirs(dir));
     LocalIdentity identity;
-    CAPSTAN_TRY(const net::KeyPair ca,
-                load_pair(dir, "ca", now, false, [&] { return net::make_ca("capstan local", valid_from(now, kCaLife)); }));
+    CAPSTAN_TRY(const net::KeyPair ca, load_pair(dir, "ca", now, false, [&] {
+                    return net::make_ca("capstan local", valid_from(now, kCaLife));
+                }));
     identity.ca_pem = ca.certificate_pem;
     const auto issue = [&](const char* name, std::vector<std::string> groups, bool server) {
         return load_pair(dir, name, now, true, [&] {
@@ -82,7 +90,8 @@ Result<LocalIdentity> LocalIdentity::load_or_create(const std::string& root, Wal
             options.server = server;
             options.client = !server;
             if (server) {
-                options.dns_names = {"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"};
+                options.dns_names = {
+                    "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"};
                 options.ip_addresses = {"127.0.0.1"};
             }
             return net::issue_certificate(ca, options, valid_from(now, kLeafLife));
@@ -95,25 +104,31 @@ Result<LocalIdentity> LocalIdentity::load_or_create(const std::string& root, Wal
     return identity;
 }
 
-std::string make_kubeconfig(const std::string& server, const std::string& ca_pem, const net::KeyPair& client,
+std::string make_kubeconfig(const std::string& server,
+                            const std::string& ca_pem,
+                            const net::KeyPair& client,
                             const std::string& user) {
     const json::Value config = {
         {"apiVersion", "v1"},
         {"kind", "Config"},
         {"current-context", "capstan"},
-        {"clusters", json::list({{
-            {"name", "capstan"},
-            {"cluster", {{"server", server}, {"certificate-authority-data", base64(ca_pem)}}},
-        }})},
-        {"users", json::list({{
-            {"name", user},
-            {"user", {{"client-certificate-data", base64(client.certificate_pem)},
-                      {"client-key-data", base64(client.key_pem)}}},
-        }})},
-        {"contexts", json::list({{
-            {"name", "capstan"},
-            {"context", {{"cluster", "capstan"}, {"user", user}, {"namespace", "default"}}},
-        }})},
+        {"clusters",
+         json::list({{
+             {"name", "capstan"},
+             {"cluster", {{"server", server}, {"certificate-authority-data", base64(ca_pem)}}},
+         }})},
+        {"users",
+         json::list({{
+             {"name", user},
+             {"user",
+              {{"client-certificate-data", base64(client.certificate_pem)},
+               {"client-key-data", base64(client.key_pem)}}},
+         }})},
+        {"contexts",
+         json::list({{
+             {"name", "capstan"},
+             {"context", {{"cluster", "capstan"}, {"user", user}, {"namespace", "default"}}},
+         }})},
     };
     return json::dump_pretty(config) + "\n";
 }

@@ -13,58 +13,85 @@ namespace {
 using namespace capstan::cli;
 
 void add_local_commands(CLI::App& app, UpOptions& up, std::string& down_dir, long& timeout) {
-    CLI::App* command = app.add_subcommand("up", "Run the objects of FILE… on this machine, without Kubernetes");
-    command->add_option("-f,--filename", up.files, "manifests to apply (YAML or JSON)")->check(CLI::ExistingFile);
+    CLI::App* command =
+        app.add_subcommand("up", "Run the objects of FILE… on this machine, without Kubernetes");
+    command->add_option("-f,--filename", up.files, "manifests to apply (YAML or JSON)")
+        ->check(CLI::ExistingFile);
     command->add_option("--dir", up.dir, "where everything is kept")->capture_default_str();
-    command->add_option("--port", up.port, "port of the API server (default: that of last time, else any)");
-    command->add_option("--config", up.config, "operator configuration to use instead of the built-in one")->check(CLI::ExistingFile);
-    command->add_option("--timeout", timeout, "longest wait for readiness, in seconds")->capture_default_str()->check(CLI::Range(1, 86'400));
+    command->add_option(
+        "--port", up.port, "port of the API server (default: that of last time, else any)");
+    command
+        ->add_option(
+            "--config", up.config, "operator configuration to use instead of the built-in one")
+        ->check(CLI::ExistingFile);
+    command->add_option("--timeout", timeout, "longest wait for readiness, in seconds")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 86'400));
     command->add_flag("--once", up.once, "end after a put and a get through the cluster");
-    CLI::App* down = app.add_subcommand("down", "End what a killed `capstan up` left running; data stays");
+    CLI::App* down =
+        app.add_subcommand("down", "End what a killed `capstan up` left running; data stays");
     down->add_option("--dir", down_dir, "the directory of `up`")->capture_default_str();
 }
 
-void add_host_commands(CLI::App& app, RunOptions& run, std::vector<std::string>& files, bool& json, std::string& role,
+void add_host_commands(CLI::App& app,
+                       RunOptions& run,
+                       std::vector<std::string>& files,
+                       bool& json,
+                       std::string& role,
                        std::string& file) {
     CLI::App* command = app.add_subcommand("run", "Run plugins against an API server");
     command->add_option("--config", run.config, "configuration file (docs/config.example.yaml)");
     command->add_option("--profile", run.profile, "operator or steward")->capture_default_str();
-    command->add_option("--plugin-dir", run.plugin_dirs, "further directories with plugins, searched first");
+    command->add_option(
+        "--plugin-dir", run.plugin_dirs, "further directories with plugins, searched first");
     command->add_option("--kubeconfig", run.kubeconfig, "overrides the configuration");
-    CLI::App* inspect = app.add_subcommand("inspect", "Show what plugin files declare; runs none of their code");
+    CLI::App* inspect =
+        app.add_subcommand("inspect", "Show what plugin files declare; runs none of their code");
     inspect->add_option("files", files, "plugin files")->required();
     inspect->add_flag("--json", json, "machine-readable");
-    CLI::App* rbac = app.add_subcommand("rbac", "Print the ClusterRole an operator with these plugins needs");
+    CLI::App* rbac =
+        app.add_subcommand("rbac", "Print the ClusterRole an operator with these plugins needs");
     rbac->add_option("files", files, "plugin files")->required();
     rbac->add_option("--name", role, "name of the ClusterRole")->capture_default_str();
-    CLI::App* config = app.add_subcommand("config", "Check or print a configuration file")->require_subcommand(1);
-    CLI::App* check = config->add_subcommand("check", "Check it together with the plugins it names");
+    CLI::App* config =
+        app.add_subcommand("config", "Check or print a configuration file")->require_subcommand(1);
+    CLI::App* check =
+        config->add_subcommand("check", "Check it together with the plugins it names");
     check->add_option("file", file, "configuration file")->required();
     check->add_option("--plugin-dir", run.plugin_dirs, "further directories with plugins");
-    config->add_subcommand("print", "Print it with all defaults")->add_option("file", file, "configuration file (default: none)");
+    config->add_subcommand("print", "Print it with all defaults")
+        ->add_option("file", file, "configuration file (default: none)");
 }
 
-void add_resource_commands(CLI::App& app, ResourceOptions& options, std::string& what, std::vector<std::string>& names) {
+void add_resource_commands(CLI::App& app,
+                           ResourceOptions& options,
+                           std::string& what,
+                           std::vector<std::string>& names) {
     const auto common = [&](CLI::App* command) {
-        command->add_option("--kubeconfig", options.kubeconfig, "default: .capstan/kubeconfig, else $KUBECONFIG");
+        command->add_option(
+            "--kubeconfig", options.kubeconfig, "default: .capstan/kubeconfig, else $KUBECONFIG");
         command->add_option("-n,--namespace", options.ns, "default: that of the kubeconfig");
         return command;
     };
     CLI::App* get = common(app.add_subcommand("get", "List objects (kubectl does more)"));
     get->add_option("what", what, "kinds, joined by commas: etcd,pods")->required();
     get->add_option("names", names, "names (default: all)");
-    get->add_option("-o,--output", options.output, "wide, yaml, json or name")->check(CLI::IsMember({"wide", "yaml", "json", "name"}));
+    get->add_option("-o,--output", options.output, "wide, yaml, json or name")
+        ->check(CLI::IsMember({"wide", "yaml", "json", "name"}));
     get->add_option("-l,--selector", options.selector, "label selector");
     get->add_flag("-A,--all-namespaces", options.all_namespaces, "in all namespaces");
     CLI::App* describe = common(app.add_subcommand("describe", "Show one object with its events"));
     describe->add_option("what", what, "kind")->required();
     describe->add_option("name", names, "name")->required();
     CLI::App* apply = common(app.add_subcommand("apply", "Apply files on the server"));
-    apply->add_option("-f,--filename", options.files, "manifests")->required()->check(CLI::ExistingFile);
+    apply->add_option("-f,--filename", options.files, "manifests")
+        ->required()
+        ->check(CLI::ExistingFile);
     CLI::App* remove = common(app.add_subcommand("delete", "Delete objects"));
     remove->add_option("what", what, "kind");
     remove->add_option("names", names, "names");
-    remove->add_option("-f,--filename", options.files, "manifests that name the objects")->check(CLI::ExistingFile);
+    remove->add_option("-f,--filename", options.files, "manifests that name the objects")
+        ->check(CLI::ExistingFile);
     CLI::App* logs = common(app.add_subcommand("logs", "Print the log of a pod's container"));
     logs->add_option("pod", what, "pod")->required();
     logs->add_option("-c,--container", options.container, "container (default: the first)");
@@ -75,10 +102,13 @@ void add_resource_commands(CLI::App& app, ResourceOptions& options, std::string&
 }  // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app{"Capstan: a Kubernetes controller runtime with plugins, and etcd on top of it", "capstan"};
+    CLI::App app{"Capstan: a Kubernetes controller runtime with plugins, and etcd on top of it",
+                 "capstan"};
     app.set_version_flag("--version", "capstan " CAPSTAN_VERSION);
     app.require_subcommand(1);
-    app.footer("Exit codes: 0 good, 1 failed, 2 usage or configuration, 3 plugin, 4 API server or etcd unreachable.");
+    app.footer(
+        "Exit codes: 0 good, 1 failed, 2 usage or configuration, 3 plugin, 4 API server or etcd "
+        "unreachable.");
     UpOptions up;
     RunOptions run_options;
     ResourceOptions resources;
@@ -99,20 +129,41 @@ int main(int argc, char** argv) {
     up.timeout = std::chrono::seconds(timeout);
     const CLI::App* chosen = app.get_subcommands().front();
     const std::string& name = chosen->get_name();
-    if (name == "up") return run_up(up);
-    if (name == "down") return run_down(down_dir);
-    if (name == "run") return run(run_options);
-    if (name == "inspect") return run_inspect(files, json);
-    if (name == "rbac") return run_rbac(files, role);
-    if (name == "config") {
-        return chosen->get_subcommands().front()->get_name() == "check" ? run_config_check(file, run_options.plugin_dirs)
-                                                                        : run_config_print(file);
+    if (name == "up") {
+        return run_up(up);
     }
-    if (name == "get") return run_get(resources, what, names);
-    if (name == "describe") return run_describe(resources, what, names.front());
-    if (name == "apply") return run_apply(resources);
-    if (name == "delete") return run_delete(resources, what, names);
-    if (name == "logs") return run_logs(resources, what);
+    if (name == "down") {
+        return run_down(down_dir);
+    }
+    if (name == "run") {
+        return run(run_options);
+    }
+    if (name == "inspect") {
+        return run_inspect(files, json);
+    }
+    if (name == "rbac") {
+        return run_rbac(files, role);
+    }
+    if (name == "config") {
+        return chosen->get_subcommands().front()->get_name() == "check"
+                   ? run_config_check(file, run_options.plugin_dirs)
+                   : run_config_print(file);
+    }
+    if (name == "get") {
+        return run_get(resources, what, names);
+    }
+    if (name == "describe") {
+        return run_describe(resources, what, names.front());
+    }
+    if (name == "apply") {
+        return run_apply(resources);
+    }
+    if (name == "delete") {
+        return run_delete(resources, what, names);
+    }
+    if (name == "logs") {
+        return run_logs(resources, what);
+    }
     std::printf("capstan %s\n", CAPSTAN_VERSION);
     return 0;
 }

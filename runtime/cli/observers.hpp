@@ -11,7 +11,9 @@ namespace capstan::cli {
 class Observers final : public kube::ClientObserver, public cache::CacheObserver {
 public:
     Observers(obs::Metrics& metrics, obs::Log log);  // metrics: borrowed; outlives *this
-    void request_done(std::string_view method, std::string_view code, std::string_view host,
+    void request_done(std::string_view method,
+                      std::string_view code,
+                      std::string_view host,
                       std::chrono::nanoseconds duration) override;
     void warning(std::string_view text) override;
     void log(const cache::WatchSpec& spec, const cache::LogLine& line) override;

@@ -9,7 +9,8 @@ bool check_of(std::string_view path, std::string_view base, std::string_view& ch
         check = {};
         return true;
     }
-    if (path.size() > base.size() + 1 && path.substr(0, base.size()) == base && path[base.size()] == '/') {
+    if (path.size() > base.size() + 1 && path.substr(0, base.size()) == base &&
+        path[base.size()] == '/') {
         check = path.substr(base.size() + 1);
         return true;
     }
@@ -25,24 +26,31 @@ net::ServerHandler ops_handler(const obs::Health& health, const obs::Metrics& me
         const std::string_view path = target.substr(0, question);
         const std::string_view query = target.substr(std::min(question + 1, target.size()));
         if (exchange->method() != "GET" && exchange->method() != "HEAD") {
-            exchange->respond(405, {{"content-type", "text/plain"}, {"allow", "GET, HEAD"}}, "use GET\n");
+            exchange->respond(
+                405, {{"content-type", "text/plain"}, {"allow", "GET, HEAD"}}, "use GET\n");
             return;
         }
         if (path == "/metrics") {
-            exchange->respond(200, {{"content-type", std::string(obs::Metrics::kContentType)}}, metrics.render());
+            exchange->respond(
+                200, {{"content-type", std::string(obs::Metrics::kContentType)}}, metrics.render());
             return;
         }
         std::string_view check;
-        for (const auto& [base, probe] : {std::pair<std::string_view, obs::Probe>{"/healthz", obs::Probe::healthz},
-                                          {"/livez", obs::Probe::healthz},
-                                          {"/readyz", obs::Probe::readyz}}) {
+        for (const auto& [base, probe] :
+             {std::pair<std::string_view, obs::Probe>{"/healthz", obs::Probe::healthz},
+              {"/livez", obs::Probe::healthz},
+              {"/readyz", obs::Probe::readyz}}) {
             if (check_of(path, base, check)) {
                 auto answer = health.render(probe, check, query);
-                exchange->respond(answer.status, {{"content-type", "text/plain; charset=utf-8"}}, std::move(answer.body));
+                exchange->respond(answer.status,
+                                  {{"content-type", "text/plain; charset=utf-8"}},
+                                  std::move(answer.body));
                 return;
             }
         }
-        exchange->respond(404, {{"content-type", "text/plain"}}, "not found; there are /healthz, /readyz and /metrics\n");
+        exchange->respond(404,
+                          {{"content-type", "text/plain"}},
+                          "not found; there are /healthz, /readyz and /metrics\n");
     };
 }
 

@@ -7,6 +7,7 @@
 
 namespace capstan::cli {
 
-net::ServerHandler ops_handler(const obs::Health& health, const obs::Metrics& metrics);  // borrowed by the handler
+// borrowed by the handler
+net::ServerHandler ops_handler(const obs::Health& health, const obs::Metrics& metrics);
 
 }  // namespace capstan::cli

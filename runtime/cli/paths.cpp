@@ -12,7 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_program(const fs::path& path) { return ::access(path.c_str(), X_OK) == 0 && fs::is_regular_file(path); }
+bool is_program(const fs::path& path) {
+    return ::access(path.c_str(), X_OK) == 0 && fs::is_regular_file(path);
+}
 
 // The first of `candidates` that exists.
 Result<std::string> first_of(const std::vector<fs::path>& candidates, const std::string& what) {
@@ -38,11 +40,15 @@ Result<Paths> Paths::find() {
     const fs::path dir = binary.parent_path();
     Paths paths;
     paths.binary = binary.string();
-    CAPSTAN_TRY(paths.launcher, first_of({dir / "capstan-launcher", dir / "launcher" / "capstan-launcher"}, "capstan-launcher"));
-    CAPSTAN_TRY(paths.plugin_dir, first_of({dir / "plugins", dir.parent_path() / "lib" / "capstan" / "plugins"},
-                                           "the plugin directory"));
-    CAPSTAN_TRY(paths.data_dir, first_of({dir / "chart", dir.parent_path() / "share" / "capstan"},
-                                         "the data directory"));
+    CAPSTAN_TRY(paths.launcher,
+                first_of({dir / "capstan-launcher", dir / "launcher" / "capstan-launcher"},
+                         "capstan-launcher"));
+    CAPSTAN_TRY(paths.plugin_dir,
+                first_of({dir / "plugins", dir.parent_path() / "lib" / "capstan" / "plugins"},
+                         "the plugin directory"));
+    CAPSTAN_TRY(
+        paths.data_dir,
+        first_of({dir / "chart", dir.parent_path() / "share" / "capstan"}, "the data directory"));
     return paths;
 }
 
@@ -51,7 +57,8 @@ Result<std::string> find_etcd_dir(const std::string& dir) {
         if (is_program(fs::path(given) / "etcd")) {
             return absolute_path(given);
         }
-        return fail(Code::not_found, std::string("CAPSTAN_ETCD_DIR=") + given + " holds no program etcd");
+        return fail(Code::not_found,
+                    std::string("CAPSTAN_ETCD_DIR=") + given + " holds no program etcd");
     }
     std::vector<fs::path> candidates{fs::path(dir) / "etcd" / "bin"};
     const char* path = std::getenv("PATH");
@@ -66,9 +73,10 @@ Result<std::string> find_etcd_dir(const std::string& dir) {
             return absolute_path(candidate.string());
         }
     }
-    return fail(Code::not_found, "there is no program etcd in " + dir +
-                                     "/etcd/bin or PATH; remedy: tools/fetch-etcd " + dir +
-                                     "/etcd, or set CAPSTAN_ETCD_DIR to the directory that holds it");
+    return fail(Code::not_found,
+                "there is no program etcd in " + dir +
+                    "/etcd/bin or PATH; remedy: tools/fetch-etcd " + dir +
+                    "/etcd, or set CAPSTAN_ETCD_DIR to the directory that holds it");
 }
 
 std::string absolute_path(const std::string& path) {
@@ -80,9 +88,11 @@ std::string absolute_path(const std::string& path) {
 std::vector<std::string> files_in(const std::string& directory, const std::string& suffix) {
     std::vector<std::string> files;
     std::error_code error;
-    for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    for (fs::directory_iterator at(directory, error), end; !error && at != end;
+         at.increment(error)) {
         const std::string name = at->path().filename().string();
-        if (name.size() > suffix.size() && name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0) {
+        if (name.size() > suffix.size() &&
+            name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0) {
             files.push_back(absolute_path(at->path().string()));
         }
     }

@@ -1,7 +1,8 @@
-// Where the program, its plugins, CRDs and helpers are: installed, or in a build tree beside the binary.
+// Where the program, its plugins, CRDs and helpers are: installed, or in a build tree beside the
+// binary.
 //
-// Installed: PREFIX/bin/capstan, PREFIX/lib/capstan/plugins/*.so, PREFIX/share/capstan/crds. Build tree: plugins/*.so,
-// launcher/ and chart/crds below the directory of the binary. Thread: any.
+// Installed: PREFIX/bin/capstan, PREFIX/lib/capstan/plugins/*.so, PREFIX/share/capstan/crds. Build
+// tree: plugins/*.so, launcher/ and chart/crds below the directory of the binary. Thread: any.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -21,11 +22,13 @@ struct Paths {
     static Result<Paths> find();
 };
 
-// Directories that may hold etcd, best first: $CAPSTAN_ETCD_DIR, .capstan/etcd/bin of `dir`, then $PATH.
+// Directories that may hold etcd, best first: $CAPSTAN_ETCD_DIR, .capstan/etcd/bin of `dir`, then
+// $PATH.
 // Errors: not_found, with the remedy.
 Result<std::string> find_etcd_dir(const std::string& dir);
 
 std::string absolute_path(const std::string& path);
-std::vector<std::string> files_in(const std::string& directory, const std::string& suffix);  // sorted, absolute
+// sorted, absolute
+std::vector<std::string> files_in(const std::string& directory, const std::string& suffix);
 
 }  // namespace capstan::cli

@@ -15,7 +15,8 @@ std::optional<std::string> newest_version(const fs::path& directory) {
     std::optional<std::string> best;
     fs::file_time_type best_time{};
     std::error_code error;
-    for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    for (fs::directory_iterator at(directory, error), end; !error && at != end;
+         at.increment(error)) {
         const fs::path file = at->path() / "plugin.so";
         std::error_code absent;
         const auto time = fs::last_write_time(file, absent);
@@ -27,7 +28,8 @@ std::optional<std::string> newest_version(const fs::path& directory) {
     return best;
 }
 
-std::optional<std::string> find_plugin(const std::string& name, const std::vector<std::string>& directories) {
+std::optional<std::string> find_plugin(const std::string& name,
+                                       const std::vector<std::string>& directories) {
     const std::string label = name.substr(0, name.find('.'));
     for (const std::string& directory : directories) {
         for (const std::string& stem : {name, label}) {
@@ -57,11 +59,13 @@ Result<std::vector<ChosenPlugin>> choose_plugins(const config::OperatorConfig& c
         if (!plugin.enabled) {
             continue;
         }
-        const auto path = plugin.path.empty() ? find_plugin(name, directories) : std::optional(absolute_path(plugin.path));
+        const auto path = plugin.path.empty() ? find_plugin(name, directories)
+                                              : std::optional(absolute_path(plugin.path));
         if (!path) {
-            problems += (problems.empty() ? "" : "\n") + ("plugin \"" + name + "\": no " + name.substr(0, name.find('.')) +
-                                                         ".so in " + searched + "; remedy: plugins." + name +
-                                                         ".path, or --plugin-dir");
+            problems +=
+                (problems.empty() ? "" : "\n") +
+                ("plugin \"" + name + "\": no " + name.substr(0, name.find('.')) + ".so in " +
+                 searched + "; remedy: plugins." + name + ".path, or --plugin-dir");
             continue;
         }
         chosen.push_back({name, *path, plugin});
@@ -72,7 +76,8 @@ Result<std::vector<ChosenPlugin>> choose_plugins(const config::OperatorConfig& c
     return chosen;
 }
 
-Result<plugin::GateSet> gates_for(const plugin::Manifest& manifest, const config::PluginConfig& config,
+Result<plugin::GateSet> gates_for(const plugin::Manifest& manifest,
+                                  const config::PluginConfig& config,
                                   std::vector<std::string>& warnings) {
     std::vector<plugin::GateOverride> overrides;
     for (const auto& [name, enabled] : config.feature_gates) {
@@ -86,7 +91,8 @@ Result<plugin::GateSet> gates_for(const plugin::Manifest& manifest, const config
     if (!result.errors.empty()) {
         std::string text;
         for (const std::string& error : result.errors) {
-            text += (text.empty() ? "" : "\n") + ("plugin " + manifest.id + ": featureGates: " + error);
+            text +=
+                (text.empty() ? "" : "\n") + ("plugin " + manifest.id + ": featureGates: " + error);
         }
         return fail(Code::invalid, text);
     }

@@ -17,14 +17,16 @@ struct ChosenPlugin {
     config::PluginConfig config;
 };
 
-// Every enabled plugin of the configuration with its file: `path`, else NAME.so (NAME: id or its first label) in one of
+// Every enabled plugin of the configuration with its file: `path`, else NAME.so (NAME: id or its
+// first label) in one of
 // `directories`, else DIR/ID/sha256-*/plugin.so with the newest change time. Errors: not_found, all at once.
 Result<std::vector<ChosenPlugin>> choose_plugins(const config::OperatorConfig& config,
                                                  const std::vector<std::string>& directories);
 
-// The set of gates for a manifest under the configured overrides; warnings are appended. Errors: invalid, names the
-// plugin, the gate and those there are.
-Result<plugin::GateSet> gates_for(const plugin::Manifest& manifest, const config::PluginConfig& config,
+// The set of gates for a manifest under the configured overrides; warnings are appended. Errors:
+// invalid, names the plugin, the gate and those there are.
+Result<plugin::GateSet> gates_for(const plugin::Manifest& manifest,
+                                  const config::PluginConfig& config,
                                   std::vector<std::string>& warnings);
 
 }  // namespace capstan::cli

@@ -7,17 +7,29 @@
 namespace capstan::cli {
 namespace {
 
-void refuse(net::ServerExchange& exchange, int status, const char* reason, const std::string& message) {
-    exchange.respond(status, {{"content-type", "application/json"}}, json::dump({
-        {"kind", "Status"}, {"apiVersion", "v1"}, {"metadata", json::object()}, {"status", "Failure"},
-        {"message", message}, {"reason", reason}, {"code", status},
-    }));
+void refuse(net::ServerExchange& exchange,
+            int status,
+            const char* reason,
+            const std::string& message) {
+    exchange.respond(status,
+                     {{"content-type", "application/json"}},
+                     json::dump({
+                         {"kind", "Status"},
+                         {"apiVersion", "v1"},
+                         {"metadata", json::object()},
+                         {"status", "Failure"},
+                         {"message", message},
+                         {"reason", reason},
+                         {"code", status},
+                     }));
 }
 
-// A followed log: bytes in order, the end when the container has ended, and nothing after the peer has gone.
+// A followed log: bytes in order, the end when the container has ended, and nothing after the peer
+// has gone.
 class Follow : public std::enable_shared_from_this<Follow> {
 public:
-    explicit Follow(std::shared_ptr<net::ServerExchange> exchange) : exchange_(std::move(exchange)) {}
+    explicit Follow(std::shared_ptr<net::ServerExchange> exchange)
+        : exchange_(std::move(exchange)) {}
 
     void begin(std::unique_ptr<local::LogFollow> follow) { follow_ = std::move(follow); }
     void data(std::string_view bytes) {
@@ -47,11 +59,12 @@ private:
             return;
         }
         writing_ = true;
-        exchange_->write(std::exchange(pending_, {}), [self = shared_from_this()](const Result<void>& written) {
-            self->writing_ = false;
-            self->closed_ = self->closed_ || !written;
-            self->pump();
-        });
+        exchange_->write(std::exchange(pending_, {}),
+                         [self = shared_from_this()](const Result<void>& written) {
+                             self->writing_ = false;
+                             self->closed_ = self->closed_ || !written;
+                             self->pump();
+                         });
     }
 
     std::shared_ptr<net::ServerExchange> exchange_;  // shared: as ServerHandler gives it
@@ -62,7 +75,9 @@ private:
 
 }  // namespace
 
-void serve_pod_log(local::Node* node, const local::PodLogRequest& request, std::shared_ptr<net::ServerExchange> exchange) {
+void serve_pod_log(local::Node* node,
+                   const local::PodLogRequest& request,
+                   std::shared_ptr<net::ServerExchange> exchange) {
     if (node == nullptr) {
         refuse(*exchange, 503, "ServiceUnavailable", "the node is not started yet");
         return;
@@ -90,9 +105,13 @@ void serve_pod_log(local::Node* node, const local::PodLogRequest& request, std::
         exchange->respond(200, {{"content-type", "text/plain"}}, std::move(text).value());
         return;
     }
-    auto stream = std::make_shared<Follow>(exchange);  // shared with the callbacks of node and exchange
+    // shared with the callbacks of node and exchange
+    auto stream = std::make_shared<Follow>(exchange);
     auto follow = node->follow_log(
-        pod, options, [stream](std::string_view bytes) { stream->data(bytes); }, [stream] { stream->end(); });
+        pod,
+        options,
+        [stream](std::string_view bytes) { stream->data(bytes); },
+        [stream] { stream->end(); });
     if (!follow) {
         refuse_error(follow.error());
         return;

@@ -1,4 +1,5 @@
-// GET …/pods/NAME/log on the local node: in one piece, or followed until the container ends. Thread: [io].
+// GET …/pods/NAME/log on the local node: in one piece, or followed until the container ends.
+// Thread: [io].
 #pragma once
 
 #include "runtime/local/apiserver/api_types.hpp"
@@ -10,6 +11,8 @@
 namespace capstan::cli {
 
 // `node` may be nullptr (not started yet): 503.
-void serve_pod_log(local::Node* node, const local::PodLogRequest& request, std::shared_ptr<net::ServerExchange> exchange);
+void serve_pod_log(local::Node* node,
+                   const local::PodLogRequest& request,
+                   std::shared_ptr<net::ServerExchange> exchange);
 
 }  // namespace capstan::cli

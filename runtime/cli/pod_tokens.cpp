@@ -45,8 +45,13 @@ std::optional<std::string> unhex(std::string_view text) {
 std::string sign(std::string_view key, std::string_view claims) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
     unsigned length = 0;
-    HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(claims.data()),
-         claims.size(), raw.data(), &length);
+    HMAC(EVP_sha256(),
+         key.data(),
+         static_cast<int>(key.size()),
+         reinterpret_cast<const unsigned char*>(claims.data()),
+         claims.size(),
+         raw.data(),
+         &length);
     return hex(std::string_view(reinterpret_cast<const char*>(raw.data()), length));
 }
 
@@ -71,17 +76,21 @@ std::optional<PodIdentity> PodTokens::verify(std::string_view token) const {
     }
     const std::string_view claims = token.substr(0, dot), given = token.substr(dot + 1);
     const std::string expected = sign(key_, claims);
-    if (given.size() != expected.size() || CRYPTO_memcmp(given.data(), expected.data(), expected.size()) != 0) {
+    if (given.size() != expected.size() ||
+        CRYPTO_memcmp(given.data(), expected.data(), expected.size()) != 0) {
         return std::nullopt;
     }
     const auto text = unhex(claims);
-    const auto parsed = text ? json::parse(*text) : Result<json::Value>(fail(Code::invalid, "claims"));
+    const auto parsed =
+        text ? json::parse(*text) : Result<json::Value>(fail(Code::invalid, "claims"));
     if (!parsed) {
         return std::nullopt;
     }
     const json::View view(parsed.value());
-    return PodIdentity{std::string(view["ns"].string_or("")), std::string(view["sa"].string_or("")),
-                       std::string(view["pod"].string_or("")), std::string(view["uid"].string_or(""))};
+    return PodIdentity{std::string(view["ns"].string_or("")),
+                       std::string(view["sa"].string_or("")),
+                       std::string(view["pod"].string_or("")),
+                       std::string(view["uid"].string_or(""))};
 }
 
 }  // namespace capstan::cli

@@ -50,8 +50,11 @@ json::Value cluster_role_binding(const std::string& name, const std::string& use
         {"apiVersion", "rbac.authorization.k8s.io/v1"},
         {"kind", "ClusterRoleBinding"},
         {"metadata", {{"name", name}}},
-        {"roleRef", {{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "ClusterRole"}, {"name", name}}},
-        {"subjects", json::list({{{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "User"}, {"name", user}}})},
+        {"roleRef",
+         {{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "ClusterRole"}, {"name", name}}},
+        {"subjects",
+         json::list(
+             {{{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "User"}, {"name", user}}})},
     };
 }
 

@@ -7,7 +7,8 @@
 namespace capstan::cli {
 namespace {
 
-constexpr std::array<std::string_view, 4> kReadyTypes{"Ready", "AllMembersReady", "Available", "Complete"};
+constexpr std::array<std::string_view, 4> kReadyTypes{
+    "Ready", "AllMembersReady", "Available", "Complete"};
 constexpr std::string_view kRefusedType = "SpecSupported";
 
 bool means_readiness(std::string_view type) {
@@ -20,7 +21,8 @@ Readiness readiness_of(const json::Value& object, bool waits_for_status) {
     const json::View view(object);
     const json::View metadata = view["metadata"], status = view["status"];
     const std::string ns(metadata["namespace"].string_or(""));
-    const std::string who = std::string(view["kind"].string_or("")) + " " + (ns.empty() ? "" : ns + "/") +
+    const std::string who = std::string(view["kind"].string_or("")) + " " +
+                            (ns.empty() ? "" : ns + "/") +
                             std::string(metadata["name"].string_or(""));
     Readiness out;
     if (status.object().empty()) {
@@ -39,8 +41,9 @@ Readiness readiness_of(const json::Value& object, bool waits_for_status) {
         const json::View condition = status["conditions"][i];
         const std::string type(condition["type"].string_or(""));
         const bool holds = condition["status"].string_or("") == "True";
-        const std::string said = who + ": " + type + ": " +
-                                 std::string(condition["message"].string_or(condition["reason"].string_or("not yet")));
+        const std::string said =
+            who + ": " + type + ": " +
+            std::string(condition["message"].string_or(condition["reason"].string_or("not yet")));
         if (type == kRefusedType && !holds) {
             out.refused = true;
             out.awaits.insert(out.awaits.begin(), said);
@@ -54,7 +57,8 @@ Readiness readiness_of(const json::Value& object, bool waits_for_status) {
     const std::int64_t wanted = view["spec"]["replicas"].int_or(0);
     const std::int64_t ready = status["readyReplicas"].int_or(any ? wanted : 0);
     if (ready < wanted) {
-        out.awaits.push_back(who + ": " + std::to_string(ready) + " of " + std::to_string(wanted) + " replicas ready");
+        out.awaits.push_back(who + ": " + std::to_string(ready) + " of " + std::to_string(wanted) +
+                             " replicas ready");
     }
     if (!any && out.awaits.empty() && waits_for_status) {
         out.awaits.push_back(who + ": a first report of its health");

@@ -38,22 +38,32 @@ std::vector<std::string> split_words(const std::string& text) {
     return words;
 }
 
-Result<void> get_one(Session& session, const ResourceOptions& options, const Served& served, const std::string& name) {
+Result<void> get_one(Session& session,
+                     const ResourceOptions& options,
+                     const Served& served,
+                     const std::string& name) {
     const std::string ns = options.all_namespaces ? "" : session.ns();
     std::string target = session.path(served, ns, name);
     if (!options.selector.empty()) {
         target += "?labelSelector=" + net::encode_query_value(options.selector);
     }
     const bool table = options.output.empty() || options.output == "wide";
-    CAPSTAN_TRY(const json::Value answer,
-                session.json("GET", target, table ? "application/json;as=Table;v=v1;g=meta.k8s.io" : "application/json"));
+    CAPSTAN_TRY(
+        const json::Value answer,
+        session.json("GET",
+                     target,
+                     table ? "application/json;as=Table;v=v1;g=meta.k8s.io" : "application/json"));
     if (table) {
         if (json::View(answer)["rows"].array().empty()) {
-            std::fprintf(stderr, "no %s in %s\n", served.plural.c_str(), ns.empty() ? "any namespace" : ns.c_str());
+            std::fprintf(stderr,
+                         "no %s in %s\n",
+                         served.plural.c_str(),
+                         ns.empty() ? "any namespace" : ns.c_str());
             return ok();
         }
         const bool with_namespace = options.all_namespaces && served.namespaced;
-        std::fputs(text_table(table_rows(answer, options.output == "wide", with_namespace)).c_str(), stdout);
+        std::fputs(text_table(table_rows(answer, options.output == "wide", with_namespace)).c_str(),
+                   stdout);
     } else if (options.output == "json") {
         std::printf("%s\n", json::dump_pretty(answer).c_str());
     } else if (options.output == "yaml") {
@@ -62,7 +72,9 @@ Result<void> get_one(Session& session, const ResourceOptions& options, const Ser
         const json::View items = json::View(answer)["items"];
         const json::Array alone{answer};
         for (const json::Value& item : name.empty() ? items.array() : alone) {
-            std::printf("%s/%s\n", served.plural.c_str(), std::string(json::View(item)["metadata"]["name"].string_or("")).c_str());
+            std::printf("%s/%s\n",
+                        served.plural.c_str(),
+                        std::string(json::View(item)["metadata"]["name"].string_or("")).c_str());
         }
     }
     return ok();
@@ -80,7 +92,8 @@ Result<std::vector<Named>> objects_of(Session& session, const std::vector<std::s
         CAPSTAN_TRY(std::vector<config::Document> documents, config::load_all_file(file));
         for (config::Document& document : documents) {
             const json::View view(document.value);
-            auto served = session.find_kind(view["apiVersion"].string_or(""), view["kind"].string_or(""));
+            auto served =
+                session.find_kind(view["apiVersion"].string_or(""), view["kind"].string_or(""));
             if (!served) {
                 return fail(with_context(served.error(), document.position("/kind")));
             }
@@ -88,14 +101,19 @@ Result<std::vector<Named>> objects_of(Session& session, const std::vector<std::s
             if (!name) {
                 return fail(with_context(name.error(), document.position("/metadata")));
             }
-            out.push_back({served.value(), std::string(view["metadata"]["namespace"].string_or(session.ns())),
-                           std::string(name.value()), std::move(document.value)});
+            out.push_back({served.value(),
+                           std::string(view["metadata"]["namespace"].string_or(session.ns())),
+                           std::string(name.value()),
+                           std::move(document.value)});
         }
     }
     return out;
 }
 
-Result<void> remove(Session& session, const Served& served, const std::string& ns, const std::string& name) {
+Result<void> remove(Session& session,
+                    const Served& served,
+                    const std::string& ns,
+                    const std::string& name) {
     CAPSTAN_TRY(session.json("DELETE", session.path(served, ns, name)));
     std::printf("%s/%s deleted\n", served.plural.c_str(), name.c_str());
     return ok();
@@ -111,25 +129,33 @@ Result<void> describe(Session& session, const std::string& what, const std::stri
     const json::View described(object);
     const std::string uid(described["metadata"]["uid"].string_or(""));
     CAPSTAN_TRY(const json::Value events,
-                session.json("GET", "/api/v1/namespaces/" + net::encode_segment(session.ns()) + "/events?fieldSelector=" +
-                                        net::encode_query_value("involvedObject.uid=" + uid)));
+                session.json("GET",
+                             "/api/v1/namespaces/" + net::encode_segment(session.ns()) +
+                                 "/events?fieldSelector=" +
+                                 net::encode_query_value("involvedObject.uid=" + uid)));
     std::vector<std::vector<std::string>> rows{{"TYPE", "REASON", "COUNT", "LAST", "MESSAGE"}};
     for (const json::Value& event : json::View(events)["items"].array()) {
         const json::View view(event);
-        rows.push_back({std::string(view["type"].string_or("")), std::string(view["reason"].string_or("")),
-                        std::to_string(view["count"].int_or(view["series"]["count"].int_or(1))),
-                        std::string(view["lastTimestamp"].string_or(view["eventTime"].string_or(""))),
-                        std::string(view["message"].string_or(""))});
+        rows.push_back(
+            {std::string(view["type"].string_or("")),
+             std::string(view["reason"].string_or("")),
+             std::to_string(view["count"].int_or(view["series"]["count"].int_or(1))),
+             std::string(view["lastTimestamp"].string_or(view["eventTime"].string_or(""))),
+             std::string(view["message"].string_or(""))});
     }
     std::printf("---\n%s", rows.size() > 1 ? text_table(rows).c_str() : "no events\n");
     return ok();
 }
 
-int outcome_code(const Result<void>& outcome) { return outcome ? 0 : exit_code_of(outcome.error()); }
+int outcome_code(const Result<void>& outcome) {
+    return outcome ? 0 : exit_code_of(outcome.error());
+}
 
 }  // namespace
 
-int run_get(const ResourceOptions& options, const std::string& what, const std::vector<std::string>& names) {
+int run_get(const ResourceOptions& options,
+            const std::string& what,
+            const std::vector<std::string>& names) {
     const auto session = Session::open(options);
     if (!session) {
         return exit_code_of(session.error());
@@ -141,7 +167,8 @@ int run_get(const ResourceOptions& options, const std::string& what, const std::
             return exit_code_of(served.error());
         }
         for (const std::string& name : names.empty() ? std::vector<std::string>{""} : names) {
-            code = std::max(code, outcome_code(get_one(*session.value(), options, served.value(), name)));
+            code = std::max(code,
+                            outcome_code(get_one(*session.value(), options, served.value(), name)));
         }
     }
     return code;
@@ -149,7 +176,8 @@ int run_get(const ResourceOptions& options, const std::string& what, const std::
 
 int run_describe(const ResourceOptions& options, const std::string& what, const std::string& name) {
     const auto session = Session::open(options);
-    return session ? outcome_code(describe(*session.value(), what, name)) : exit_code_of(session.error());
+    return session ? outcome_code(describe(*session.value(), what, name))
+                   : exit_code_of(session.error());
 }
 
 int run_apply(const ResourceOptions& options) {
@@ -164,9 +192,13 @@ int run_apply(const ResourceOptions& options) {
     }
     int code = 0;
     for (const Named& object : objects.value()) {
-        const auto applied = session.value()->json(
-            "PATCH", session.value()->path(object.served, object.ns, object.name) + "?fieldManager=capstan-apply&force=true",
-            "application/json", json::dump(object.object), "application/apply-patch+yaml");
+        const auto applied =
+            session.value()->json("PATCH",
+                                  session.value()->path(object.served, object.ns, object.name) +
+                                      "?fieldManager=capstan-apply&force=true",
+                                  "application/json",
+                                  json::dump(object.object),
+                                  "application/apply-patch+yaml");
         if (applied) {
             std::printf("%s/%s applied\n", object.served.plural.c_str(), object.name.c_str());
         } else {
@@ -176,7 +208,9 @@ int run_apply(const ResourceOptions& options) {
     return code;
 }
 
-int run_delete(const ResourceOptions& options, const std::string& what, const std::vector<std::string>& names) {
+int run_delete(const ResourceOptions& options,
+               const std::string& what,
+               const std::vector<std::string>& names) {
     if (options.files.empty() == (what.empty() || names.empty())) {
         std::fprintf(stderr, "capstan delete: give either KIND NAME… or -f FILE\n");
         return 2;
@@ -192,7 +226,9 @@ int run_delete(const ResourceOptions& options, const std::string& what, const st
             return exit_code_of(objects.error());
         }
         for (const Named& object : objects.value()) {
-            code = std::max(code, outcome_code(remove(*session.value(), object.served, object.ns, object.name)));
+            code = std::max(
+                code,
+                outcome_code(remove(*session.value(), object.served, object.ns, object.name)));
         }
         return code;
     }
@@ -201,7 +237,9 @@ int run_delete(const ResourceOptions& options, const std::string& what, const st
         return exit_code_of(served.error());
     }
     for (const std::string& name : names) {
-        code = std::max(code, outcome_code(remove(*session.value(), served.value(), session.value()->ns(), name)));
+        code = std::max(
+            code,
+            outcome_code(remove(*session.value(), served.value(), session.value()->ns(), name)));
     }
     return code;
 }
@@ -222,8 +260,11 @@ int run_logs(const ResourceOptions& options, const std::string& pod) {
         query.emplace_back("previous", "true");
     }
     const std::string text = net::build_query(query);
-    const auto answer = session.value()->send("GET", "/api/v1/namespaces/" + net::encode_segment(session.value()->ns()) + "/pods/" +
-                                                         net::encode_segment(pod) + "/log" + (text.empty() ? "" : "?" + text), "*/*");
+    const auto answer = session.value()->send(
+        "GET",
+        "/api/v1/namespaces/" + net::encode_segment(session.value()->ns()) + "/pods/" +
+            net::encode_segment(pod) + "/log" + (text.empty() ? "" : "?" + text),
+        "*/*");
     if (!answer) {
         return exit_code_of(answer.error());
     }

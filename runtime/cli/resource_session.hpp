@@ -46,7 +46,8 @@ class Session {
 public:
     static Result<std::unique_ptr<Session>> open(const ResourceOptions& options) {
         auto session = std::make_unique<Session>();
-        CAPSTAN_TRY(kube::ConnectionConfig connection, kube::load_kubeconfig(kubeconfig_path(options.kubeconfig)));
+        CAPSTAN_TRY(kube::ConnectionConfig connection,
+                    kube::load_kubeconfig(kubeconfig_path(options.kubeconfig)));
         session->ns_ = options.ns.empty() ? connection.ns : options.ns;
         session->tokens_ = connection.make_tokens(*session->loop_);
         CAPSTAN_TRY(session->http_, net::make_http_client(*session->loop_, connection.http));
@@ -55,7 +56,10 @@ public:
 
     const std::string& ns() const { return ns_; }
 
-    Result<net::HttpResponse> send(const char* method, const std::string& target, const char* accept, std::string body = {},
+    Result<net::HttpResponse> send(const char* method,
+                                   const std::string& target,
+                                   const char* accept,
+                                   std::string body = {},
                                    const char* content_type = "application/json") {
         net::HttpRequest request;
         request.method = method;
@@ -71,21 +75,28 @@ public:
         request.body = std::move(body);
         request.deadline = loop_->now() + kAnswerMax;
         std::optional<Result<net::HttpResponse>> outcome;
-        const auto exchange = http_->send(std::move(request), [&](Result<net::HttpResponse> answer) { outcome = std::move(answer); });
+        const auto exchange =
+            http_->send(std::move(request),
+                        [&](Result<net::HttpResponse> answer) { outcome = std::move(answer); });
         loop_->run_until([&] { return outcome.has_value(); }, kAnswerMax + std::chrono::seconds(5));
         if (!outcome) {
             return fail(Code::timeout, "no answer");
         }
         CAPSTAN_TRY(net::HttpResponse response, std::move(*outcome));
         if (response.status < 200 || response.status >= 300) {
-            return fail(kube::error_of_response(response.status, response.headers, response.body, false));
+            return fail(
+                kube::error_of_response(response.status, response.headers, response.body, false));
         }
         return response;
     }
 
-    Result<json::Value> json(const char* method, const std::string& target, const char* accept = "application/json",
-                             std::string body = {}, const char* content_type = "application/json") {
-        CAPSTAN_TRY(const net::HttpResponse response, send(method, target, accept, std::move(body), content_type));
+    Result<json::Value> json(const char* method,
+                             const std::string& target,
+                             const char* accept = "application/json",
+                             std::string body = {},
+                             const char* content_type = "application/json") {
+        CAPSTAN_TRY(const net::HttpResponse response,
+                    send(method, target, accept, std::move(body), content_type));
         return json::parse(response.body, {json::kDepthMax, net::kBodyBytesMax});
     }
 
@@ -98,7 +109,9 @@ public:
         add_kinds("/api/v1", core);
         CAPSTAN_TRY(const json::Value groups, json("GET", "/apis"));
         for (const json::Value& group : json::View(groups)["groups"].array()) {
-            const std::string base = "/apis/" + std::string(json::View(group)["preferredVersion"]["groupVersion"].string_or(""));
+            const std::string base =
+                "/apis/" +
+                std::string(json::View(group)["preferredVersion"]["groupVersion"].string_or(""));
             CAPSTAN_TRY(const json::Value resources, json("GET", base));
             add_kinds(base, resources);
         }
@@ -109,10 +122,12 @@ public:
     Result<Served> find(std::string_view word) {
         CAPSTAN_TRY(const std::vector<Served>* kinds, this->kinds());
         const std::string wanted = lower(word.substr(0, word.find('.')));
-        const std::string group(word.find('.') == std::string_view::npos ? "" : word.substr(word.find('.') + 1));
+        const std::string group(
+            word.find('.') == std::string_view::npos ? "" : word.substr(word.find('.') + 1));
         for (std::size_t i = 0; i < kinds->size(); ++i) {
             const auto& names = names_[i];
-            const bool group_fits = group.empty() || (*kinds)[i].base.rfind("/apis/" + group + "/", 0) == 0;
+            const bool group_fits =
+                group.empty() || (*kinds)[i].base.rfind("/apis/" + group + "/", 0) == 0;
             if (group_fits && std::find(names.begin(), names.end(), wanted) != names.end()) {
                 return (*kinds)[i];
             }
@@ -121,18 +136,23 @@ public:
     }
     Result<Served> find_kind(std::string_view api_version, std::string_view kind) {
         CAPSTAN_TRY(const std::vector<Served>* kinds, this->kinds());
-        const std::string base = (api_version.find('/') == std::string_view::npos ? "/api/" : "/apis/") + std::string(api_version);
+        const std::string base =
+            (api_version.find('/') == std::string_view::npos ? "/api/" : "/apis/") +
+            std::string(api_version);
         for (const Served& served : *kinds) {
             if (served.base == base && served.kind == kind) {
                 return served;
             }
         }
-        return fail(Code::not_found, "the server has no kind " + std::string(kind) + " in " + std::string(api_version));
+        return fail(
+            Code::not_found,
+            "the server has no kind " + std::string(kind) + " in " + std::string(api_version));
     }
 
     std::string path(const Served& served, const std::string& ns, const std::string& name) const {
-        return served.base + (served.namespaced && !ns.empty() ? "/namespaces/" + net::encode_segment(ns) : "") + "/" +
-               served.plural + (name.empty() ? "" : "/" + net::encode_segment(name));
+        return served.base +
+               (served.namespaced && !ns.empty() ? "/namespaces/" + net::encode_segment(ns) : "") +
+               "/" + served.plural + (name.empty() ? "" : "/" + net::encode_segment(name));
     }
 
 private:
@@ -151,11 +171,16 @@ private:
             if (plural.find('/') != std::string::npos) {
                 continue;
             }
-            std::vector<std::string> names{plural, lower(view["kind"].string_or("")), std::string(view["singularName"].string_or(""))};
+            std::vector<std::string> names{plural,
+                                           lower(view["kind"].string_or("")),
+                                           std::string(view["singularName"].string_or(""))};
             for (const json::Value& short_name : view["shortNames"].array()) {
                 names.push_back(short_name.if_string() == nullptr ? "" : *short_name.if_string());
             }
-            kinds_.push_back({base, plural, std::string(view["kind"].string_or("")), view["namespaced"].bool_or(true)});
+            kinds_.push_back({base,
+                              plural,
+                              std::string(view["kind"].string_or("")),
+                              view["namespaced"].bool_or(true)});
             names_.push_back(std::move(names));
         }
     }

@@ -49,31 +49,42 @@ Result<config::OperatorConfig> load_config(const RunOptions& options) {
     if (options.profile == "steward") {
         config.plugins.try_emplace("steward-bridge");
         config.api.enabled = true;
-        config.api.port = static_cast<std::uint16_t>(std::atoi(environment("CAPSTAN_API_PORT").value_or("8080").c_str()));
-        // Containers of a pod share 127.0.0.1, except in local mode, where the pod has an address of its own.
+        config.api.port = static_cast<std::uint16_t>(
+            std::atoi(environment("CAPSTAN_API_PORT").value_or("8080").c_str()));
+        // Containers of a pod share 127.0.0.1, except in local mode, where the pod has an address
+        // of its own.
         const bool local = environment("CAPSTAN_POD_MAP").has_value();
         config.api.address = local ? environment("POD_IP").value_or("127.0.0.1") : "127.0.0.1";
         config.ops.address = config.api.address;
         config.ops.port = 8081;
     } else if (options.profile != "operator") {
-        return fail(Code::invalid, "--profile " + options.profile + ": there are operator and steward");
+        return fail(Code::invalid,
+                    "--profile " + options.profile + ": there are operator and steward");
     }
     if (!options.kubeconfig.empty()) {
         config.kubeconfig = options.kubeconfig;
     }
     if (config.plugins.empty()) {
-        return fail(Code::invalid, options.config + ": plugins: none is enabled; remedy: name at least one, such as etcd: {}");
+        return fail(Code::invalid,
+                    options.config +
+                        ": plugins: none is enabled; remedy: name at least one, such as etcd: {}");
     }
     return config;
 }
 
-// Everything between the configuration and a running Runtime. Members are destroyed in reverse order.
+// Everything between the configuration and a running Runtime. Members are destroyed in reverse
+// order.
 class Host {
 public:
     Host(config::OperatorConfig config, std::vector<std::string> plugin_dirs)
-        : config_(std::move(config)), plugin_dirs_(std::move(plugin_dirs)), loop_(net::make_loop()),
-          log_(obs::Log::to_stderr(*loop_, {obs::parse_level(config_.log_level).value_or(obs::Level::info)})),
-          observers_(metrics_, log_), threads_(control::make_threads()), random_(std::random_device{}()) {}
+        : config_(std::move(config)),
+          plugin_dirs_(std::move(plugin_dirs)),
+          loop_(net::make_loop()),
+          log_(obs::Log::to_stderr(
+              *loop_, {obs::parse_level(config_.log_level).value_or(obs::Level::info)})),
+          observers_(metrics_, log_),
+          threads_(control::make_threads()),
+          random_(std::random_device{}()) {}
 
     int run();
 
@@ -82,7 +93,8 @@ private:
     Result<void> first_contact();
     int load_plugins();
     Result<void> listen();
-    Result<std::unique_ptr<net::HttpServer>> serve(const config::ListenerConfig& listener, net::ServerHandler handler);
+    Result<std::unique_ptr<net::HttpServer>> serve(const config::ListenerConfig& listener,
+                                                   net::ServerHandler handler);
     int stop();
 
     const config::OperatorConfig config_;
@@ -129,17 +141,23 @@ Result<void> Host::first_contact() {
     const MonotonicTime limit = loop_->now() + kFirstContactMax;
     for (;;) {
         std::optional<Result<void>> outcome;
-        const auto call = client_->raw("GET", "/version", {}, loop_->now() + std::chrono::seconds(5),
+        const auto call = client_->raw("GET",
+                                       "/version",
+                                       {},
+                                       loop_->now() + std::chrono::seconds(5),
                                        [&](const Result<net::HttpResponse>& answer) {
-                                           outcome = answer ? Result<void>(ok()) : Result<void>(fail(answer.error()));
+                                           outcome = answer ? Result<void>(ok())
+                                                            : Result<void>(fail(answer.error()));
                                        });
         loop_->run_until([&] { return outcome.has_value(); }, std::chrono::seconds(10));
-        const bool answered = outcome && (outcome->has_value() || outcome->error().code != Code::unavailable);
+        const bool answered =
+            outcome && (outcome->has_value() || outcome->error().code != Code::unavailable);
         if (answered || loop_->now() >= limit) {
             return answered ? Result<void>(ok())
                             : Result<void>(fail(Code::unavailable,
                                                 "the API server does not answer: " +
-                                                    (outcome ? outcome->error().message : std::string("no answer"))));
+                                                    (outcome ? outcome->error().message
+                                                             : std::string("no answer"))));
         }
         bool waited = false;
         const auto timer = loop_->at(loop_->now() + kFirstContactPause, [&] { waited = true; });
@@ -158,8 +176,9 @@ int Host::load_plugins() {
         return complain(chosen.error(), 3);
     }
     const char* cache = std::getenv("XDG_CACHE_HOME");
-    const std::string cache_dir = cache != nullptr ? std::string(cache) + "/capstan/plugins"
-                                                   : "/tmp/capstan-plugins-" + std::to_string(::getuid());
+    const std::string cache_dir = cache != nullptr
+                                      ? std::string(cache) + "/capstan/plugins"
+                                      : "/tmp/capstan-plugins-" + std::to_string(::getuid());
     loader_.emplace(plugin::LoaderOptions{cache_dir, {}, true});
     for (const ChosenPlugin& choice : chosen.value()) {
         auto candidate = loader_->check(choice.path);
@@ -169,7 +188,8 @@ int Host::load_plugins() {
         std::vector<std::string> warnings = candidate.value().warnings();
         auto gates = gates_for(candidate.value().manifest(), choice.config, warnings);
         for (const std::string& warning : warnings) {
-            log_.warn("plugin warning", {{"plugin", candidate.value().manifest().id}, {"message", warning}});
+            log_.warn("plugin warning",
+                      {{"plugin", candidate.value().manifest().id}, {"message", warning}});
         }
         if (!gates) {
             return complain(gates.error(), 2);
@@ -192,9 +212,10 @@ int Host::load_plugins() {
                 plugin.max_concurrent[name] = static_cast<std::uint32_t>(controller.max_concurrent);
             }
         }
-        log_.info("loaded plugin", {{"plugin", module.manifest().id},
-                                    {"version", module.manifest().version},
-                                    {"sha256", module.sha256()}});
+        log_.info("loaded plugin",
+                  {{"plugin", module.manifest().id},
+                   {"version", module.manifest().version},
+                   {"sha256", module.sha256()}});
         if (const auto added = runtime_->add(std::move(plugin)); !added) {
             return complain(added.error(), 2);
         }
@@ -202,7 +223,8 @@ int Host::load_plugins() {
     return 0;
 }
 
-Result<std::unique_ptr<net::HttpServer>> Host::serve(const config::ListenerConfig& listener, net::ServerHandler handler) {
+Result<std::unique_ptr<net::HttpServer>> Host::serve(const config::ListenerConfig& listener,
+                                                     net::ServerHandler handler) {
     net::HttpServerOptions options;
     options.address = listener.address;
     options.port = listener.port;
@@ -212,7 +234,8 @@ Result<std::unique_ptr<net::HttpServer>> Host::serve(const config::ListenerConfi
     }
     if (!listener.tls.client_ca_file.empty()) {
         CAPSTAN_TRY(options.client_ca_pem, kube::read_small_file(listener.tls.client_ca_file));
-        options.client_auth = listener.tls.client_auth == "require" ? net::ClientAuth::require : net::ClientAuth::request;
+        options.client_auth = listener.tls.client_auth == "require" ? net::ClientAuth::require
+                                                                    : net::ClientAuth::request;
     }
     return net::make_http_server(*loop_, std::move(options), std::move(handler));
 }
@@ -220,12 +243,14 @@ Result<std::unique_ptr<net::HttpServer>> Host::serve(const config::ListenerConfi
 Result<void> Host::listen() {
     if (config_.ops.enabled) {
         CAPSTAN_TRY(auto server, serve(config_.ops, ops_handler(health_, metrics_)));
-        log_.info("serving health and metrics", {{"address", config_.ops.address}, {"port", server->port()}});
+        log_.info("serving health and metrics",
+                  {{"address", config_.ops.address}, {"port", server->port()}});
         servers_.push_back(std::move(server));
     }
     if (config_.api.enabled) {
         CAPSTAN_TRY(auto server, serve(config_.api, runtime_->routes()));
-        log_.info("serving plugin routes", {{"address", config_.api.address}, {"port", server->port()}});
+        log_.info("serving plugin routes",
+                  {{"address", config_.api.address}, {"port", server->port()}});
         servers_.push_back(std::move(server));
     }
     return ok();
@@ -233,9 +258,12 @@ Result<void> Host::listen() {
 
 int Host::stop() {
     std::optional<control::StopReport> report;
-    runtime_->stop(config_.graceful_stop, [&](control::StopReport done) { report = std::move(done); });
-    loop_->run_until([&] { return report.has_value(); }, config_.graceful_stop + std::chrono::seconds(10));
-    for (const std::string& left : report ? report->left : std::vector<std::string>{"the runtime did not report"}) {
+    runtime_->stop(config_.graceful_stop,
+                   [&](control::StopReport done) { report = std::move(done); });
+    loop_->run_until([&] { return report.has_value(); },
+                     config_.graceful_stop + std::chrono::seconds(10));
+    for (const std::string& left :
+         report ? report->left : std::vector<std::string>{"the runtime did not report"}) {
         log_.warn("not stopped in time", {{"message", left}});
     }
     log_.info("stopped");
@@ -247,9 +275,18 @@ int Host::run() {
     if (const auto connected = connect(); !connected) {
         return complain(connected.error(), 2);
     }
-    control::Parts parts{*loop_, *threads_, *client_, *cache_, log_, metrics_, health_,
-                         [this](net::HttpClientOptions options) { return net::make_http_client(*loop_, std::move(options)); },
-                         [this] { return random_(); }, environment};
+    control::Parts parts{*loop_,
+                         *threads_,
+                         *client_,
+                         *cache_,
+                         log_,
+                         metrics_,
+                         health_,
+                         [this](net::HttpClientOptions options) {
+                             return net::make_http_client(*loop_, std::move(options));
+                         },
+                         [this] { return random_(); },
+                         environment};
     runtime_ = std::make_unique<control::Runtime>(std::move(parts));
     if (const int code = load_plugins(); code != 0) {
         return code;

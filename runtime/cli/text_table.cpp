@@ -27,7 +27,9 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows) {
     return out;
 }
 
-std::vector<std::vector<std::string>> table_rows(const json::Value& table, bool wide, bool with_namespace) {
+std::vector<std::vector<std::string>> table_rows(const json::Value& table,
+                                                 bool wide,
+                                                 bool with_namespace) {
     const json::View view(table);
     std::vector<std::size_t> shown;
     std::vector<std::vector<std::string>> rows(1);
@@ -54,7 +56,9 @@ std::vector<std::vector<std::string>> table_rows(const json::Value& table, bool 
         for (const std::size_t i : shown) {
             const json::View cell = described["cells"][i];
             const std::string* text = cell.present() ? cell.value()->if_string() : nullptr;
-            texts.push_back(text != nullptr ? *text : cell.present() ? json::dump(*cell.value()) : "<none>");
+            texts.push_back(text != nullptr  ? *text
+                            : cell.present() ? json::dump(*cell.value())
+                                             : "<none>");
         }
         rows.push_back(std::move(texts));
     }

@@ -48,7 +48,8 @@ struct Applied {
     std::string file;
 };
 
-// Every document of every file, checked as far as that is possible without a server: all problems at once.
+// Every document of every file, checked as far as that is possible without a server: all problems
+// at once.
 Result<std::vector<config::Document>> load_manifests(const std::vector<std::string>& files) {
     std::vector<config::Document> all;
     std::string problems;
@@ -59,14 +60,15 @@ Result<std::vector<config::Document>> load_manifests(const std::vector<std::stri
             continue;
         }
         if (documents.value().empty()) {
-            problems += (problems.empty() ? "" : "\n") + file + ": holds no object; remedy: see examples/etcd-1.yaml";
+            problems += (problems.empty() ? "" : "\n") + file +
+                        ": holds no object; remedy: see examples/etcd-1.yaml";
         }
         for (config::Document& document : documents.value()) {
             const json::View view(document.value);
             for (const auto& field : {view["apiVersion"], view["kind"], view["metadata"]["name"]}) {
                 if (const auto text = field.as_string(); !text || text.value().empty()) {
-                    problems += (problems.empty() ? "" : "\n") + document.position(field.path()) + ": " +
-                                (text ? field.path() + ": is empty" : text.error().message);
+                    problems += (problems.empty() ? "" : "\n") + document.position(field.path()) +
+                                ": " + (text ? field.path() + ": is empty" : text.error().message);
                 }
             }
             all.push_back(std::move(document));
@@ -82,7 +84,10 @@ Result<std::vector<config::Document>> load_manifests(const std::vector<std::stri
 class Up {
 public:
     Up(net::IoLoop& loop, LocalCluster& cluster, const UpOptions& options)
-        : loop_(loop), cluster_(cluster), options_(options), deadline_(loop.now() + options.timeout) {}
+        : loop_(loop),
+          cluster_(cluster),
+          options_(options),
+          deadline_(loop.now() + options.timeout) {}
 
     Result<void> apply(const std::vector<config::Document>& documents) {
         for (const config::Document& document : documents) {
@@ -91,7 +96,8 @@ public:
                 return fail(with_context(stored.error(), document.position("")));
             }
             const json::View view(stored.value());
-            applied_.push_back({GroupVersionKind::from_api_version(view["apiVersion"].string_or(""), view["kind"].string_or("")),
+            applied_.push_back({GroupVersionKind::from_api_version(view["apiVersion"].string_or(""),
+                                                                   view["kind"].string_or("")),
                                 {std::string(view["metadata"]["namespace"].string_or("")),
                                  std::string(view["metadata"]["name"].string_or(""))},
                                 document.file});
@@ -102,10 +108,13 @@ public:
 
     void begin() {
         cluster_.on_operator_refused([this](int code) {
-            std::fprintf(stderr, "capstan up: the operator cannot start: %s\n", last_line(options_.dir + "/operator.log").c_str());
+            std::fprintf(stderr,
+                         "capstan up: the operator cannot start: %s\n",
+                         last_line(options_.dir + "/operator.log").c_str());
             end(code);
         });
-        timer_ = loop_.at(loop_.now() + kLookEvery, [this] { look(); });  // the node first takes up its pods
+        // the node first takes up its pods
+        timer_ = loop_.at(loop_.now() + kLookEvery, [this] { look(); });
     }
     bool finished() const { return code_.has_value(); }
     int code() const { return code_.value_or(1); }
@@ -143,7 +152,8 @@ std::vector<std::string> Up::awaited(std::string& refused) {
     for (const Applied& applied : applied_) {
         const auto object = cluster_.client().get(applied.gvk, applied.key);
         if (!object) {
-            lines.push_back(applied.gvk.kind + " " + applied.key.to_string() + ": " + object.error().message);
+            lines.push_back(applied.gvk.kind + " " + applied.key.to_string() + ": " +
+                            object.error().message);
             continue;
         }
         const bool custom = applied.gvk.group.find('.') != std::string::npos &&
@@ -181,8 +191,10 @@ void Up::look() {
         said_at_ = now;
     }
     if (!refused.empty() || now >= deadline_) {
-        const std::string why = refused.empty() ? "not ready in time, see above; the operator's log is " + options_.dir + "/operator.log"
-                                                : refused;
+        const std::string why = refused.empty()
+                                    ? "not ready in time, see above; the operator's log is " +
+                                          options_.dir + "/operator.log"
+                                    : refused;
         std::fprintf(stderr, "capstan up: %s\n", why.c_str());
         end(refused.empty() ? 1 : 2);
         return;
@@ -193,8 +205,8 @@ void Up::look() {
 std::vector<std::string> Up::endpoints() {
     std::vector<std::string> urls;
     for (const Applied& applied : applied_) {
-        const auto members = cluster_.client().list({applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"},
-                                                    applied.key.ns);
+        const auto members = cluster_.client().list(
+            {applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"}, applied.key.ns);
         if (!members) {
             continue;
         }
@@ -211,7 +223,8 @@ std::vector<std::string> Up::endpoints() {
 
 void Up::show_members() {
     for (const Applied& applied : applied_) {
-        const GroupVersionKind members{applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"};
+        const GroupVersionKind members{
+            applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"};
         for (const GroupVersionKind& gvk : {applied.gvk, members}) {
             const auto rows = cluster_.client().table(gvk, applied.key.ns, false);
             if (rows && rows.value().size() > 1) {
@@ -251,11 +264,13 @@ void Up::settle() {
         all += (all.empty() ? "" : ",") + url;
     }
     say("\nNext, in another terminal:");
-    say("  capstan get pods,statefulsets,etcdmembers        (or kubectl --kubeconfig " + cluster_.kubeconfig_path() + ")");
+    say("  capstan get pods,statefulsets,etcdmembers        (or kubectl --kubeconfig " +
+        cluster_.kubeconfig_path() + ")");
     if (!all.empty()) {
         say("  ETCDCTL_API=3 etcdctl --endpoints=" + all + " put greeting hello");
     }
-    say("  capstan delete -f " + (options_.files.empty() ? std::string("FILE") : options_.files.front()));
+    say("  capstan delete -f " +
+        (options_.files.empty() ? std::string("FILE") : options_.files.front()));
     say("\nCtrl-C ends everything; the data stays in " + options_.dir + " for the next time.");
 }
 
@@ -268,7 +283,9 @@ void stop_cluster(net::IoLoop& loop, LocalCluster& cluster) {
     }
 }
 
-int exit_code_of(const Error& error) { return error.code == Code::invalid || error.code == Code::not_found ? 2 : 1; }
+int exit_code_of(const Error& error) {
+    return error.code == Code::invalid || error.code == Code::not_found ? 2 : 1;
+}
 
 }  // namespace
 
@@ -283,7 +300,10 @@ int run_up(const UpOptions& given) {
         return complain(paths.error(), 2);
     }
     const auto loop = net::make_loop();
-    auto cluster = LocalCluster::create(*loop, paths.value(), {absolute_path(options.dir), options.port, options.config, true, say});
+    auto cluster =
+        LocalCluster::create(*loop,
+                             paths.value(),
+                             {absolute_path(options.dir), options.port, options.config, true, say});
     if (!cluster) {
         return complain(cluster.error(), exit_code_of(cluster.error()));
     }
@@ -318,7 +338,8 @@ int run_down(const std::string& dir) {
         return complain(paths.error(), 2);
     }
     const auto loop = net::make_loop();
-    auto cluster = LocalCluster::create(*loop, paths.value(), {absolute_path(dir), 0, {}, false, say});
+    auto cluster =
+        LocalCluster::create(*loop, paths.value(), {absolute_path(dir), 0, {}, false, say});
     if (!cluster) {
         return complain(cluster.error(), exit_code_of(cluster.error()));
     }

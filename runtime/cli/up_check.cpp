@@ -12,7 +12,9 @@ constexpr std::chrono::seconds kAnswerMax{10};
 
 }  // namespace
 
-UpCheck::UpCheck(net::IoLoop& loop, std::vector<std::string> endpoints, std::function<void(Result<std::string>)> done)
+UpCheck::UpCheck(net::IoLoop& loop,
+                 std::vector<std::string> endpoints,
+                 std::function<void(Result<std::string>)> done)
     : loop_(loop),
       endpoints_(std::move(endpoints)),
       done_(std::move(done)),
@@ -24,8 +26,10 @@ UpCheck::UpCheck(net::IoLoop& loop, std::vector<std::string> endpoints, std::fun
     const std::string body = json::dump({{"key", base64(kKey)}, {"value", base64(value_)}});
     send(endpoints_.front(), "/v3/kv/put", body, [this](Result<net::HttpResponse> answer) {
         if (!answer || answer.value().status != 200) {
-            finish(fail(Code::unavailable, "put through " + endpoints_.front() + " failed: " +
-                                               (answer ? answer.value().body.substr(0, 200) : answer.error().message)));
+            finish(
+                fail(Code::unavailable,
+                     "put through " + endpoints_.front() + " failed: " +
+                         (answer ? answer.value().body.substr(0, 200) : answer.error().message)));
             return;
         }
         next();
@@ -40,26 +44,33 @@ void UpCheck::finish(Result<std::string> outcome) {
 
 void UpCheck::next() {
     if (read_ == endpoints_.size()) {
-        finish("put through " + endpoints_.front() + ", got it back through all " + std::to_string(endpoints_.size()) +
-               " members");
+        finish("put through " + endpoints_.front() + ", got it back through all " +
+               std::to_string(endpoints_.size()) + " members");
         return;
     }
     const std::string& endpoint = endpoints_[read_++];
-    send(endpoint, "/v3/kv/range", json::dump({{"key", base64(kKey)}}), [this, &endpoint](Result<net::HttpResponse> answer) {
-        auto parsed = answer ? json::parse(answer.value().body) : Result<json::Value>(answer.error());
-        if (!parsed) {
-            finish(fail(with_context(parsed.error(), "get through " + endpoint)));
-            return;
-        }
-        if (json::View(parsed.value())["kvs"][0]["value"].string_or("") != base64(value_)) {
-            finish(fail(Code::invalid, "get through " + endpoint + " did not give what was put"));
-            return;
-        }
-        next();
-    });
+    send(endpoint,
+         "/v3/kv/range",
+         json::dump({{"key", base64(kKey)}}),
+         [this, &endpoint](Result<net::HttpResponse> answer) {
+             auto parsed =
+                 answer ? json::parse(answer.value().body) : Result<json::Value>(answer.error());
+             if (!parsed) {
+                 finish(fail(with_context(parsed.error(), "get through " + endpoint)));
+                 return;
+             }
+             if (json::View(parsed.value())["kvs"][0]["value"].string_or("") != base64(value_)) {
+                 finish(
+                     fail(Code::invalid, "get through " + endpoint + " did not give what was put"));
+                 return;
+             }
+             next();
+         });
 }
 
-void UpCheck::send(const std::string& endpoint, const std::string& path, std::string body,
+void UpCheck::send(const std::string& endpoint,
+                   const std::string& path,
+                   std::string body,
                    std::function<void(Result<net::HttpResponse>)> done) {
     net::HttpClientOptions options;
     options.endpoint = endpoint;

@@ -1,4 +1,5 @@
-// What `capstan up --once` proves before it ends: a put through one member, read back through every other.
+// What `capstan up --once` proves before it ends: a put through one member, read back through every
+// other.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -12,17 +13,22 @@
 
 namespace capstan::cli {
 
-// Thread: [io]. `done` runs once: a sentence, or the error (unavailable, invalid: a member gave another value).
+// Thread: [io]. `done` runs once: a sentence, or the error (unavailable, invalid: a member gave
+// another value).
 class UpCheck {
 public:
     // `endpoints`: client URLs of the members. Empty is an error.
-    UpCheck(net::IoLoop& loop, std::vector<std::string> endpoints, std::function<void(Result<std::string>)> done);
+    UpCheck(net::IoLoop& loop,
+            std::vector<std::string> endpoints,
+            std::function<void(Result<std::string>)> done);
     ~UpCheck();
 
 private:
     void next();
     void finish(Result<std::string> outcome);
-    void send(const std::string& endpoint, const std::string& path, std::string body,
+    void send(const std::string& endpoint,
+              const std::string& path,
+              std::string body,
               std::function<void(Result<net::HttpResponse>)> done);
 
     net::IoLoop& loop_;

@@ -15,8 +15,8 @@
 namespace capstan::config {
 
 struct Document {
-    std::string file;                            // as shown in errors: "operator.yaml"
-    int line{0};                                 // first line of the document, from 1; 0: unknown
+    std::string file;  // as shown in errors: "operator.yaml"
+    int line{0};       // first line of the document, from 1; 0: unknown
     json::Value value;
     std::unordered_map<std::string, int> lines;  // RFC 6901 path of a member or item -> line
 

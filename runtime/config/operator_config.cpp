@@ -20,17 +20,26 @@ constexpr std::size_t kNameBytesMax = 253;  // DNS subdomain, as Kubernetes name
 // Letters, digits, "-" and "." as a DNS subdomain (RFC 1123).
 bool is_dns_name(std::string_view text) noexcept {
     const auto alnum = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-    if (text.empty() || text.size() > kNameBytesMax || !alnum(text.front()) || !alnum(text.back())) { return false; }
-    return std::all_of(text.begin(), text.end(), [&](char c) { return alnum(c) || c == '-' || c == '.'; });
+    if (text.empty() || text.size() > kNameBytesMax || !alnum(text.front()) ||
+        !alnum(text.back())) {
+        return false;
+    }
+    return std::all_of(
+        text.begin(), text.end(), [&](char c) { return alnum(c) || c == '-' || c == '.'; });
 }
 
 void read_plugin(const std::string& name, Reader& reader, PluginConfig& plugin) {
-    if (!is_dns_name(name)) { reader.problem("", "\"" + name + "\" is no plugin id (lower case letters, digits, \"-\", \".\")"); }
+    if (!is_dns_name(name)) {
+        reader.problem(
+            "", "\"" + name + "\" is no plugin id (lower case letters, digits, \"-\", \".\")");
+    }
     reader.boolean("enabled", plugin.enabled);
     reader.text("path", plugin.path);
-    reader.switches("featureGates", [&](const std::string& gate, bool on) { plugin.feature_gates[gate] = on; });
+    reader.switches("featureGates",
+                    [&](const std::string& gate, bool on) { plugin.feature_gates[gate] = on; });
     reader.each("controllers", [&](const std::string& controller, Reader& nested) {
-        nested.integer("maxConcurrent", plugin.controllers[controller].max_concurrent, 1, kConcurrentMax);
+        nested.integer(
+            "maxConcurrent", plugin.controllers[controller].max_concurrent, 1, kConcurrentMax);
     });
     reader.free("config", plugin.config);
 }
@@ -47,7 +56,8 @@ void read_tls(Reader& reader, TlsConfig& tls) {
         reader.problem("clientAuth", "\"" + tls.client_auth + "\" needs clientCaFile");
     }
     if (tls.client_auth != "none" && tls.certificate_file.empty()) {
-        reader.problem("clientAuth", "\"" + tls.client_auth + "\" needs certificateFile and keyFile");
+        reader.problem("clientAuth",
+                       "\"" + tls.client_auth + "\" needs certificateFile and keyFile");
     }
 }
 
@@ -56,7 +66,9 @@ void read_listener(Reader& reader, ListenerConfig& listener) {
     reader.text("address", listener.address);
     reader.integer("port", listener.port, 0, 65535);  // 0: any free one, said in the log
     reader.object("tls", [&](Reader& tls) { read_tls(tls, listener.tls); });
-    if (listener.address.empty()) { reader.problem("address", "\"\" is no address; write 0.0.0.0 or :: for all"); }
+    if (listener.address.empty()) {
+        reader.problem("address", "\"\" is no address; write 0.0.0.0 or :: for all");
+    }
 }
 
 void read_limits(Reader& reader, LimitsConfig& limits) {
@@ -66,7 +78,8 @@ void read_limits(Reader& reader, LimitsConfig& limits) {
     reader.duration("cacheSyncTimeout", limits.cache_sync_timeout, seconds(1), hours(1));
 }
 
-// leaseDuration > renewDeadline > retryPeriod x 1.2 (client-go's jitter), or two leaders can overlap.
+// leaseDuration > renewDeadline > retryPeriod x 1.2 (client-go's jitter), or two leaders can
+// overlap.
 void read_election(Reader& reader, LeaderElectionConfig& election) {
     reader.boolean("enabled", election.enabled);
     reader.text("leaseName", election.lease_name);
@@ -74,7 +87,9 @@ void read_election(Reader& reader, LeaderElectionConfig& election) {
     reader.duration("leaseDuration", election.lease_duration, seconds(1), hours(1));
     reader.duration("renewDeadline", election.renew_deadline, milliseconds(500), hours(1));
     reader.duration("retryPeriod", election.retry_period, milliseconds(100), hours(1));
-    if (!is_dns_name(election.lease_name)) { reader.problem("leaseName", "\"" + election.lease_name + "\" is no object name"); }
+    if (!is_dns_name(election.lease_name)) {
+        reader.problem("leaseName", "\"" + election.lease_name + "\" is no object name");
+    }
     if (election.lease_duration <= election.renew_deadline) {
         reader.problem("leaseDuration", "must be longer than renewDeadline");
     }
@@ -86,7 +101,8 @@ void read_election(Reader& reader, LeaderElectionConfig& election) {
 void check_listeners(Reader& root, const OperatorConfig& config) {
     const bool both = config.ops.enabled && config.api.enabled;
     if (both && config.ops.port == config.api.port) {
-        root.problem("listeners", "ops and api have the same port " + std::to_string(config.ops.port));
+        root.problem("listeners",
+                     "ops and api have the same port " + std::to_string(config.ops.port));
     }
 }
 
@@ -94,10 +110,15 @@ void check_listeners(Reader& root, const OperatorConfig& config) {
 void check_plugin_names(Reader& root, const OperatorConfig& config) {
     std::set<std::string> full;
     for (const auto& [name, plugin] : config.plugins) {
-        if (name.find('.') != std::string::npos) { full.insert(name.substr(0, name.find('.'))); }
+        if (name.find('.') != std::string::npos) {
+            full.insert(name.substr(0, name.find('.')));
+        }
     }
     for (const auto& [name, plugin] : config.plugins) {
-        if (full.contains(name)) { root.problem("plugins", "\"" + name + "\" is configured twice, by id and by short name"); }
+        if (full.contains(name)) {
+            root.problem("plugins",
+                         "\"" + name + "\" is configured twice, by id and by short name");
+        }
     }
 }
 
@@ -113,7 +134,9 @@ Result<OperatorConfig> decode_operator_config(const Document& document) {
     root.require("kind");
     root.choice("apiVersion", api_version, {kConfigApiVersion});
     root.choice("kind", kind, {kOperatorConfigKind});
-    root.each("plugins", [&](const std::string& name, Reader& reader) { read_plugin(name, reader, config.plugins[name]); });
+    root.each("plugins", [&](const std::string& name, Reader& reader) {
+        read_plugin(name, reader, config.plugins[name]);
+    });
     root.texts("pluginDirs", config.plugin_dirs);
     root.text("kubeconfig", config.kubeconfig);
     root.texts("namespaces", config.namespaces);
@@ -125,17 +148,24 @@ Result<OperatorConfig> decode_operator_config(const Document& document) {
             read_listener(api, config.api);
         });
     });
-    root.object("logging", [&](Reader& logging) { logging.choice("level", config.log_level, {"debug", "info", "warn", "error"}); });
+    root.object("logging", [&](Reader& logging) {
+        logging.choice("level", config.log_level, {"debug", "info", "warn", "error"});
+    });
     root.object("limits", [&](Reader& limits) { read_limits(limits, config.limits); });
     root.duration("gracefulStop", config.graceful_stop, seconds(0), hours(1));
-    root.object("leaderElection", [&](Reader& election) { read_election(election, config.leader_election); });
+    root.object("leaderElection",
+                [&](Reader& election) { read_election(election, config.leader_election); });
     root.finish();
     for (std::size_t i = 0; i < config.namespaces.size(); ++i) {
-        if (!is_dns_name(config.namespaces[i])) { root.problem("namespaces", "\"" + config.namespaces[i] + "\" is no namespace name"); }
+        if (!is_dns_name(config.namespaces[i])) {
+            root.problem("namespaces", "\"" + config.namespaces[i] + "\" is no namespace name");
+        }
     }
     check_listeners(root, config);
     check_plugin_names(root, config);
-    if (!problems.empty()) { return fail(problems.to_error()); }
+    if (!problems.empty()) {
+        return fail(problems.to_error());
+    }
     return config;
 }
 

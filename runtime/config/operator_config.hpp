@@ -1,6 +1,8 @@
-// The file of `capstan run --config FILE`: apiVersion config.capstan.dev/v1alpha1, kind OperatorConfig.
+// The file of `capstan run --config FILE`: apiVersion config.capstan.dev/v1alpha1, kind
+// OperatorConfig.
 //
-// docs/config.example.yaml shows every key with its default. Keys are public: additive only. Thread: values.
+// docs/config.example.yaml shows every key with its default. Keys are public: additive only.
+// Thread: values.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -27,10 +29,11 @@ struct ControllerConfig {
 
 struct PluginConfig {
     bool enabled{true};
-    std::string path;                                     // empty: searched in plugin_dirs
+    std::string path;  // empty: searched in plugin_dirs
     std::map<std::string, bool> feature_gates;
     std::map<std::string, ControllerConfig> controllers;  // by name inside the plugin
-    json::Value config{json::object()};                   // handed to the plugin; it checks the keys
+    // handed to the plugin; it checks the keys
+    json::Value config{json::object()};
 };
 
 struct TlsConfig {
@@ -48,7 +51,7 @@ struct ListenerConfig {
 };
 
 struct LimitsConfig {
-    int requests_in_flight{32};                        // to the API server, watches not counted
+    int requests_in_flight{32};  // to the API server, watches not counted
     std::chrono::nanoseconds request_timeout{std::chrono::seconds(30)};
     std::chrono::nanoseconds reconcile_timeout{std::chrono::minutes(2)};
     std::chrono::nanoseconds cache_sync_timeout{std::chrono::minutes(2)};
@@ -64,10 +67,11 @@ struct LeaderElectionConfig {
 };
 
 struct OperatorConfig {
-    std::map<std::string, PluginConfig> plugins;  // by id (etcd.capstan.dev) or its first label (etcd)
+    // by id (etcd.capstan.dev) or its first label (etcd)
+    std::map<std::string, PluginConfig> plugins;
     std::vector<std::string> plugin_dirs{"/usr/lib/capstan/plugins"};
-    std::string kubeconfig;                       // empty: in-cluster, else $KUBECONFIG
-    std::vector<std::string> namespaces;          // empty: all
+    std::string kubeconfig;               // empty: in-cluster, else $KUBECONFIG
+    std::vector<std::string> namespaces;  // empty: all
     ListenerConfig ops{true, "127.0.0.1", 8080, {}};
     ListenerConfig api{false, "127.0.0.1", 8081, {}};
     std::string log_level{"info"};

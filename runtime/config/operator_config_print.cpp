@@ -8,28 +8,40 @@ namespace {
 // Go's notation, so that parse_duration reads it back: "15s", "250ms".
 std::string duration_text(std::chrono::nanoseconds value) {
     const auto ns = value.count();
-    if (ns % 1'000'000'000 == 0) { return std::to_string(ns / 1'000'000'000) + "s"; }
-    if (ns % 1'000'000 == 0) { return std::to_string(ns / 1'000'000) + "ms"; }
+    if (ns % 1'000'000'000 == 0) {
+        return std::to_string(ns / 1'000'000'000) + "s";
+    }
+    if (ns % 1'000'000 == 0) {
+        return std::to_string(ns / 1'000'000) + "ms";
+    }
     return std::to_string(ns) + "ns";
 }
 
 json::Value texts(const std::vector<std::string>& items) {
     json::Value list = json::list();
-    for (const std::string& item : items) { list.push_back(item); }
+    for (const std::string& item : items) {
+        list.push_back(item);
+    }
     return list;
 }
 
 json::Value plugin_json(const PluginConfig& plugin) {
     json::Value gates = json::object();
-    for (const auto& [gate, on] : plugin.feature_gates) { gates.set(gate, on); }
+    for (const auto& [gate, on] : plugin.feature_gates) {
+        gates.set(gate, on);
+    }
     json::Value controllers = json::object();
     for (const auto& [name, controller] : plugin.controllers) {
         json::Value entry = json::object();
-        if (controller.max_concurrent > 0) { entry.set("maxConcurrent", controller.max_concurrent); }
+        if (controller.max_concurrent > 0) {
+            entry.set("maxConcurrent", controller.max_concurrent);
+        }
         controllers.set(name, std::move(entry));
     }
     json::Value out = {{"enabled", plugin.enabled}};
-    if (!plugin.path.empty()) { out.set("path", plugin.path); }
+    if (!plugin.path.empty()) {
+        out.set("path", plugin.path);
+    }
     out.set("featureGates", std::move(gates));
     out.set("controllers", std::move(controllers));
     out.set("config", plugin.config);
@@ -37,12 +49,14 @@ json::Value plugin_json(const PluginConfig& plugin) {
 }
 
 json::Value listener_json(const ListenerConfig& listener) {
-    json::Value out = {{"enabled", listener.enabled}, {"address", listener.address}, {"port", listener.port}};
+    json::Value out = {
+        {"enabled", listener.enabled}, {"address", listener.address}, {"port", listener.port}};
     if (!listener.tls.certificate_file.empty()) {
-        out.set("tls", {{"certificateFile", listener.tls.certificate_file},
-                        {"keyFile", listener.tls.key_file},
-                        {"clientCaFile", listener.tls.client_ca_file},
-                        {"clientAuth", listener.tls.client_auth}});
+        out.set("tls",
+                {{"certificateFile", listener.tls.certificate_file},
+                 {"keyFile", listener.tls.key_file},
+                 {"clientCaFile", listener.tls.client_ca_file},
+                 {"clientAuth", listener.tls.client_auth}});
     }
     return out;
 }
@@ -51,7 +65,9 @@ json::Value listener_json(const ListenerConfig& listener) {
 
 json::Value to_json(const OperatorConfig& config) {
     json::Value plugins = json::object();
-    for (const auto& [name, plugin] : config.plugins) { plugins.set(name, plugin_json(plugin)); }
+    for (const auto& [name, plugin] : config.plugins) {
+        plugins.set(name, plugin_json(plugin));
+    }
     return {
         {"apiVersion", kConfigApiVersion},
         {"kind", kOperatorConfigKind},
@@ -77,6 +93,8 @@ json::Value to_json(const OperatorConfig& config) {
     };
 }
 
-std::string print(const OperatorConfig& config) { return to_yaml(to_json(config)); }
+std::string print(const OperatorConfig& config) {
+    return to_yaml(to_json(config));
+}
 
 }  // namespace capstan::config

@@ -9,7 +9,8 @@
 namespace capstan::config {
 namespace {
 
-constexpr std::string_view kHead = "apiVersion: config.capstan.dev/v1alpha1\nkind: OperatorConfig\n";
+constexpr std::string_view kHead =
+    "apiVersion: config.capstan.dev/v1alpha1\nkind: OperatorConfig\n";
 
 Result<OperatorConfig> decode(std::string_view rest) {
     const std::string text = std::string(kHead) + std::string(rest);
@@ -33,22 +34,27 @@ TEST(OperatorConfig, HasDefaults) {
 }
 
 TEST(OperatorConfig, ReadsEveryKey) {
-    const OperatorConfig config = decode(
-        "plugins:\n"
-        "  etcd: {path: /p/etcd.so, featureGates: {A: true, B: false}, controllers: {etcd: {maxConcurrent: 8}}, config: {x: [1]}}\n"
-        "  custodian.capstan.dev: {enabled: false}\n"
-        "  compaction:\n"
-        "pluginDirs: [/a, /b]\n"
-        "kubeconfig: /k\n"
-        "namespaces: [one, two]\n"
-        "listeners:\n"
-        "  ops: {address: \"::\", port: 9000}\n"
-        "  api: {port: 9443, tls: {certificateFile: /c, keyFile: /k, clientCaFile: /ca, clientAuth: require}}\n"
-        "logging: {level: debug}\n"
-        "limits: {requestsInFlight: 5, requestTimeout: 5s, reconcileTimeout: 1m, cacheSyncTimeout: 1m30s}\n"
-        "gracefulStop: 0\n"
-        "leaderElection: {enabled: true, leaseName: l, leaseNamespace: n, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 4s}\n")
-        .value();
+    const OperatorConfig config =
+        decode(
+            "plugins:\n"
+            "  etcd: {path: /p/etcd.so, featureGates: {A: true, B: false}, controllers: {etcd: "
+            "{maxConcurrent: 8}}, config: {x: [1]}}\n"
+            "  custodian.capstan.dev: {enabled: false}\n"
+            "  compaction:\n"
+            "pluginDirs: [/a, /b]\n"
+            "kubeconfig: /k\n"
+            "namespaces: [one, two]\n"
+            "listeners:\n"
+            "  ops: {address: \"::\", port: 9000}\n"
+            "  api: {port: 9443, tls: {certificateFile: /c, keyFile: /k, clientCaFile: /ca, "
+            "clientAuth: require}}\n"
+            "logging: {level: debug}\n"
+            "limits: {requestsInFlight: 5, requestTimeout: 5s, reconcileTimeout: 1m, "
+            "cacheSyncTimeout: 1m30s}\n"
+            "gracefulStop: 0\n"
+            "leaderElection: {enabled: true, leaseName: l, leaseNamespace: n, leaseDuration: 30s, "
+            "renewDeadline: 20s, retryPeriod: 4s}\n")
+            .value();
     EXPECT_EQ(config.plugins.size(), 3u);
     const PluginConfig& etcd = config.plugins.at("etcd");
     EXPECT_EQ(etcd.path, "/p/etcd.so");
@@ -77,7 +83,8 @@ TEST(OperatorConfig, ReportsEverythingAtOnce) {
                        "gracefulStop: 15\n"),
               "f:6: /plugins/etcd/enabled: expected true or false, found string\n"
               "f:8: /plugins/etcd/featureGates/A: expected true or false, found string\n"
-              "f:7: /plugins/etcd/controllers/etcd/maxConcurent: unknown key \"maxConcurent\", did you mean \"maxConcurrent\"?\n"
+              "f:7: /plugins/etcd/controllers/etcd/maxConcurent: unknown key \"maxConcurent\", did "
+              "you mean \"maxConcurrent\"?\n"
               "f:7: /plugins/etcd/controllers/x/maxConcurrent: 17 is not between 1 and 16\n"
               "f:9: /listeners/ops/port: 70000 is not between 0 and 65535\n"
               "f:10: /gracefulStop: expected a duration with unit such as \"15s\", found integer\n"
@@ -93,44 +100,70 @@ struct RefusedRow {
 class OperatorConfigRefuses : public ::testing::TestWithParam<RefusedRow> {};
 
 TEST_P(OperatorConfigRefuses, WithThisText) {
-    EXPECT_NE(error_of(GetParam().text).find(GetParam().expected), std::string::npos) << error_of(GetParam().text);
+    EXPECT_NE(error_of(GetParam().text).find(GetParam().expected), std::string::npos)
+        << error_of(GetParam().text);
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, OperatorConfigRefuses,
+    All,
+    OperatorConfigRefuses,
     ::testing::Values(
-        RefusedRow{"duration_bare", "leaderElection: {leaseDuration: 15}\n", "/leaderElection/leaseDuration: expected a duration"},
+        RefusedRow{"duration_bare",
+                   "leaderElection: {leaseDuration: 15}\n",
+                   "/leaderElection/leaseDuration: expected a duration"},
         RefusedRow{"duration_empty", "gracefulStop: \"\"\n", "/gracefulStop: \"\" is no duration"},
         RefusedRow{"duration_days", "gracefulStop: 4d\n", "\"4d\" is no duration"},
-        RefusedRow{"duration_zero", "limits: {requestTimeout: 0}\n", "0s is not between 100ms and 600s"},
-        RefusedRow{"lease_equal", "leaderElection: {leaseDuration: 15s, renewDeadline: 15s, retryPeriod: 2s}\n", "must be longer than renewDeadline"},
-        RefusedRow{"renew_short", "leaderElection: {leaseDuration: 15s, renewDeadline: 12s, retryPeriod: 10s}\n", "must be longer than 1.2 x retryPeriod"},
-        RefusedRow{"same_port", "listeners: {ops: {port: 8080}, api: {port: 8080}}\n", "ops and api have the same port 8080"},
-        RefusedRow{"port_negative", "listeners: {ops: {port: -1}}\n", "-1 is not between 0 and 65535"},
-        RefusedRow{"port_text", "listeners: {ops: {port: \"80\"}}\n", "expected integer, found string"},
+        RefusedRow{
+            "duration_zero", "limits: {requestTimeout: 0}\n", "0s is not between 100ms and 600s"},
+        RefusedRow{"lease_equal",
+                   "leaderElection: {leaseDuration: 15s, renewDeadline: 15s, retryPeriod: 2s}\n",
+                   "must be longer than renewDeadline"},
+        RefusedRow{"renew_short",
+                   "leaderElection: {leaseDuration: 15s, renewDeadline: 12s, retryPeriod: 10s}\n",
+                   "must be longer than 1.2 x retryPeriod"},
+        RefusedRow{"same_port",
+                   "listeners: {ops: {port: 8080}, api: {port: 8080}}\n",
+                   "ops and api have the same port 8080"},
+        RefusedRow{
+            "port_negative", "listeners: {ops: {port: -1}}\n", "-1 is not between 0 and 65535"},
+        RefusedRow{
+            "port_text", "listeners: {ops: {port: \"80\"}}\n", "expected integer, found string"},
         RefusedRow{"port_real", "listeners: {ops: {port: 1e3}}\n", "expected integer, found"},
-        RefusedRow{"half_tls", "listeners: {api: {tls: {certificateFile: /c}}}\n", "certificateFile and keyFile go together"},
-        RefusedRow{"client_auth", "listeners: {api: {tls: {clientAuth: require}}}\n", "needs clientCaFile"},
-        RefusedRow{"level", "logging: {level: verbose}\n", "\"verbose\" is none of debug, info, warn, error"},
+        RefusedRow{"half_tls",
+                   "listeners: {api: {tls: {certificateFile: /c}}}\n",
+                   "certificateFile and keyFile go together"},
+        RefusedRow{"client_auth",
+                   "listeners: {api: {tls: {clientAuth: require}}}\n",
+                   "needs clientCaFile"},
+        RefusedRow{"level",
+                   "logging: {level: verbose}\n",
+                   "\"verbose\" is none of debug, info, warn, error"},
         RefusedRow{"twice", "plugins: {etcd: {}, etcd.capstan.dev: {}}\n", "configured twice"},
         RefusedRow{"plugin_name", "plugins: {Etcd_1: {}}\n", "is no plugin id"},
-        RefusedRow{"list_for_map", "plugins: [etcd]\n", "/plugins: expected an object, found array"},
+        RefusedRow{
+            "list_for_map", "plugins: [etcd]\n", "/plugins: expected an object, found array"},
         RefusedRow{"namespace", "namespaces: [A]\n", "is no namespace name"},
-        RefusedRow{"namespace_type", "namespaces: [a, 1]\n", "/namespaces/1: expected text, found integer"}),
+        RefusedRow{"namespace_type",
+                   "namespaces: [a, 1]\n",
+                   "/namespaces/1: expected text, found integer"}),
     [](const auto& row_info) { return row_info.param.name; });
 
 TEST(OperatorConfig, ChecksItsHead) {
     const auto refuse = [](std::string_view text) {
         return decode_operator_config(load(text, "f").value()).error().message;
     };
-    EXPECT_EQ(refuse("a: 1\n"), "f:1: missing \"apiVersion\"\nf:1: missing \"kind\"\nf:1: /a: unknown key \"a\"");
-    EXPECT_NE(refuse("apiVersion: config.capstan.dev/v2\nkind: OperatorConfig\n").find("is none of config.capstan.dev/v1alpha1"),
+    EXPECT_EQ(refuse("a: 1\n"),
+              "f:1: missing \"apiVersion\"\nf:1: missing \"kind\"\nf:1: /a: unknown key \"a\"");
+    EXPECT_NE(refuse("apiVersion: config.capstan.dev/v2\nkind: OperatorConfig\n")
+                  .find("is none of config.capstan.dev/v1alpha1"),
               std::string::npos);
     EXPECT_EQ(refuse("[1]\n"), "f:1: expected an object, found array");
 }
 
 TEST(OperatorConfig, PrintsWhatItReads) {
-    const OperatorConfig config = decode("plugins: {etcd: {config: {a: \"on\"}}}\nlimits: {requestTimeout: 1500ms}\n").value();
+    const OperatorConfig config =
+        decode("plugins: {etcd: {config: {a: \"on\"}}}\nlimits: {requestTimeout: 1500ms}\n")
+            .value();
     const std::string text = print(config);
     const auto again = decode_operator_config(load(text, "f").value());
     ASSERT_TRUE(again) << again.error().message << text;
@@ -148,7 +181,8 @@ TEST(OperatorConfig, ExampleInDocsLoadsAndShowsDefaults) {
         value->erase("plugins");
         value->erase("listeners");
     }
-    EXPECT_EQ(json::dump_pretty(shown), json::dump_pretty(defaults)) << "the example states the default of each key";
+    EXPECT_EQ(json::dump_pretty(shown), json::dump_pretty(defaults))
+        << "the example states the default of each key";
 }
 
 }  // namespace

@@ -8,7 +8,9 @@ namespace capstan::config {
 
 namespace {
 
-std::string quoted(std::string_view text) { return "\"" + std::string(text.substr(0, 128)) + "\""; }
+std::string quoted(std::string_view text) {
+    return "\"" + std::string(text.substr(0, 128)) + "\"";
+}
 
 std::string show(std::chrono::nanoseconds value) {
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(value).count();
@@ -20,7 +22,8 @@ std::string show(std::chrono::nanoseconds value) {
 Reader::Reader(const json::Value& value, std::string path, Problems& problems)
     : value_(value), path_(std::move(path)), problems_(problems) {
     if (!value.is_object()) {
-        problems_.add(path_, "expected an object, found " + std::string(json::to_string(value.kind())));
+        problems_.add(path_,
+                      "expected an object, found " + std::string(json::to_string(value.kind())));
     }
 }
 
@@ -39,15 +42,21 @@ const json::Value* Reader::take(std::string_view key) {
     return found != nullptr && !found->is_null() ? found : nullptr;
 }
 
-void Reader::problem(std::string_view key, std::string_view what) { problems_.add(path_of(key), what); }
+void Reader::problem(std::string_view key, std::string_view what) {
+    problems_.add(path_of(key), what);
+}
 
 void Reader::wrong_type(std::string_view key, std::string_view expected, const json::Value& found) {
-    problem(key, "expected " + std::string(expected) + ", found " + std::string(json::to_string(found.kind())));
+    problem(key,
+            "expected " + std::string(expected) + ", found " +
+                std::string(json::to_string(found.kind())));
 }
 
 void Reader::text(std::string_view key, std::string& out) {
     const json::Value* found = take(key);
-    if (found == nullptr) { return; }
+    if (found == nullptr) {
+        return;
+    }
     if (const std::string* text = found->if_string()) {
         out = *text;
     } else {
@@ -55,23 +64,33 @@ void Reader::text(std::string_view key, std::string& out) {
     }
 }
 
-void Reader::choice(std::string_view key, std::string& out, std::initializer_list<std::string_view> allowed) {
+void Reader::choice(std::string_view key,
+                    std::string& out,
+                    std::initializer_list<std::string_view> allowed) {
     const json::Value* found = take(key);
-    if (found == nullptr) { return; }
+    if (found == nullptr) {
+        return;
+    }
     const std::string* text = found->if_string();
-    if (text == nullptr) { return wrong_type(key, "text", *found); }
+    if (text == nullptr) {
+        return wrong_type(key, "text", *found);
+    }
     if (std::find(allowed.begin(), allowed.end(), *text) != allowed.end()) {
         out = *text;
         return;
     }
     std::string list;
-    for (const std::string_view word : allowed) { list += (list.empty() ? "" : ", ") + std::string(word); }
+    for (const std::string_view word : allowed) {
+        list += (list.empty() ? "" : ", ") + std::string(word);
+    }
     problem(key, quoted(*text) + " is none of " + list);
 }
 
 void Reader::boolean(std::string_view key, bool& out) {
     const json::Value* found = take(key);
-    if (found == nullptr) { return; }
+    if (found == nullptr) {
+        return;
+    }
     if (const bool* value = found->if_bool()) {
         out = *value;
     } else {
@@ -79,46 +98,67 @@ void Reader::boolean(std::string_view key, bool& out) {
     }
 }
 
-void Reader::integer(std::string_view key, std::int64_t min, std::int64_t max,
+void Reader::integer(std::string_view key,
+                     std::int64_t min,
+                     std::int64_t max,
                      const std::function<void(std::int64_t)>& take_value) {
     const json::Value* found = take(key);
-    if (found == nullptr) { return; }
+    if (found == nullptr) {
+        return;
+    }
     const std::int64_t* value = found->if_int();
-    if (value == nullptr) { return wrong_type(key, "integer", *found); }
+    if (value == nullptr) {
+        return wrong_type(key, "integer", *found);
+    }
     if (*value < min || *value > max) {
-        return problem(key, std::to_string(*value) + " is not between " + std::to_string(min) + " and " + std::to_string(max));
+        return problem(key,
+                       std::to_string(*value) + " is not between " + std::to_string(min) + " and " +
+                           std::to_string(max));
     }
     take_value(*value);
 }
 
-void Reader::duration(std::string_view key, std::chrono::nanoseconds& out, std::chrono::nanoseconds min,
+void Reader::duration(std::string_view key,
+                      std::chrono::nanoseconds& out,
+                      std::chrono::nanoseconds min,
                       std::chrono::nanoseconds max) {
     const json::Value* found = take(key);
-    if (found == nullptr) { return; }
+    if (found == nullptr) {
+        return;
+    }
     std::chrono::nanoseconds value{0};
     if (const std::string* text = found->if_string()) {
         const auto parsed = parse_duration(*text);
-        if (!parsed || text->empty()) { return problem(key, quoted(*text) + " is no duration; write 15s, 1m30s or 250ms"); }
+        if (!parsed || text->empty()) {
+            return problem(key, quoted(*text) + " is no duration; write 15s, 1m30s or 250ms");
+        }
         value = *parsed;
     } else if (const std::int64_t* number = found->if_int(); number == nullptr || *number != 0) {
         return wrong_type(key, "a duration with unit such as \"15s\"", *found);
     }
-    if (value < min || value > max) { return problem(key, show(value) + " is not between " + show(min) + " and " + show(max)); }
+    if (value < min || value > max) {
+        return problem(key, show(value) + " is not between " + show(min) + " and " + show(max));
+    }
     out = value;
 }
 
 void Reader::texts(std::string_view key, std::vector<std::string>& out) {
     const json::Value* found = take(key);
-    if (found == nullptr) { return; }
+    if (found == nullptr) {
+        return;
+    }
     const json::Array* items = found->if_array();
-    if (items == nullptr) { return wrong_type(key, "a list of texts", *found); }
+    if (items == nullptr) {
+        return wrong_type(key, "a list of texts", *found);
+    }
     std::vector<std::string> result;
     for (std::size_t i = 0; i < items->size(); ++i) {
         if (const std::string* text = (*items)[i].if_string()) {
             result.push_back(*text);
         } else {
-            problems_.add(path_of(key) + "/" + std::to_string(i),
-                          "expected text, found " + std::string(json::to_string((*items)[i].kind())));
+            problems_.add(
+                path_of(key) + "/" + std::to_string(i),
+                "expected text, found " + std::string(json::to_string((*items)[i].kind())));
         }
     }
     out = std::move(result);
@@ -126,63 +166,93 @@ void Reader::texts(std::string_view key, std::vector<std::string>& out) {
 
 void Reader::free(std::string_view key, json::Value& out) {
     const json::Value* found = take(key);
-    if (found == nullptr) { return; }
-    if (!found->is_object()) { return wrong_type(key, "an object", *found); }
+    if (found == nullptr) {
+        return;
+    }
+    if (!found->is_object()) {
+        return wrong_type(key, "an object", *found);
+    }
     out = *found;
 }
 
 void Reader::object(std::string_view key, const std::function<void(Reader&)>& read) {
     const json::Value* found = take(key);
-    if (found == nullptr) { return; }
-    if (!found->is_object()) { return wrong_type(key, "an object", *found); }
+    if (found == nullptr) {
+        return;
+    }
+    if (!found->is_object()) {
+        return wrong_type(key, "an object", *found);
+    }
     Reader nested(*found, path_of(key), problems_);
     read(nested);
     nested.finish();
 }
 
-void Reader::each(std::string_view key, const std::function<void(const std::string&, Reader&)>& read) {
+void Reader::each(std::string_view key,
+                  const std::function<void(const std::string&, Reader&)>& read) {
     const json::Value* found = take(key);
-    if (found == nullptr) { return; }
+    if (found == nullptr) {
+        return;
+    }
     const json::Object* members = found->if_object();
-    if (members == nullptr) { return wrong_type(key, "an object", *found); }
+    if (members == nullptr) {
+        return wrong_type(key, "an object", *found);
+    }
     static const json::Value kEmpty = json::object();  // "name:" alone means all defaults
     for (const auto& [name, value] : *members) {
-        Reader nested(value.is_null() ? kEmpty : value, path_of(key) + "/" + json::escape_pointer_token(name), problems_);
+        Reader nested(value.is_null() ? kEmpty : value,
+                      path_of(key) + "/" + json::escape_pointer_token(name),
+                      problems_);
         read(name, nested);
         nested.finish();
     }
 }
 
-void Reader::switches(std::string_view key, const std::function<void(const std::string&, bool)>& take_switch) {
+void Reader::switches(std::string_view key,
+                      const std::function<void(const std::string&, bool)>& take_switch) {
     const json::Value* found = take(key);
-    if (found == nullptr) { return; }
+    if (found == nullptr) {
+        return;
+    }
     const json::Object* members = found->if_object();
-    if (members == nullptr) { return wrong_type(key, "an object", *found); }
+    if (members == nullptr) {
+        return wrong_type(key, "an object", *found);
+    }
     for (const auto& [name, value] : *members) {
         if (const bool* on = value.if_bool()) {
             take_switch(name, *on);
         } else {
-            problems_.add(path_of(key) + "/" + json::escape_pointer_token(name),
-                          "expected true or false, found " + std::string(json::to_string(value.kind())));
+            problems_.add(
+                path_of(key) + "/" + json::escape_pointer_token(name),
+                "expected true or false, found " + std::string(json::to_string(value.kind())));
         }
     }
 }
 
 void Reader::require(std::string_view key) {
     const json::Value* found = value_.find(key);
-    const bool empty = found == nullptr || found->is_null() || (found->is_string() && found->if_string()->empty());
-    if (empty && value_.is_object()) { problem("", "missing \"" + std::string(key) + "\""); }
+    const bool empty =
+        found == nullptr || found->is_null() || (found->is_string() && found->if_string()->empty());
+    if (empty && value_.is_object()) {
+        problem("", "missing \"" + std::string(key) + "\"");
+    }
 }
 
 void Reader::finish() {
     const json::Object* members = value_.if_object();
-    if (members == nullptr) { return; }
+    if (members == nullptr) {
+        return;
+    }
     const std::vector<std::string_view> known(known_.begin(), known_.end());
     for (const auto& [key, value] : *members) {
-        if (std::find(known.begin(), known.end(), key) != known.end()) { continue; }
+        if (std::find(known.begin(), known.end(), key) != known.end()) {
+            continue;
+        }
         const std::string_view close = nearest(key, known);
         std::string what = "unknown key " + quoted(key);
-        if (!close.empty()) { what += ", did you mean " + quoted(close) + "?"; }
+        if (!close.empty()) {
+            what += ", did you mean " + quoted(close) + "?";
+        }
         problems_.add(path_of(key), what);
     }
 }

@@ -1,4 +1,5 @@
-// Strict reading of a Document: unknown keys, wrong types and values out of range, all reported at once.
+// Strict reading of a Document: unknown keys, wrong types and values out of range, all reported at
+// once.
 //
 //     Problems problems(document);
 //     Reader root(document.value, "", problems);
@@ -29,15 +30,23 @@ public:
     Reader& operator=(const Reader&) = delete;
 
     void text(std::string_view key, std::string& out);
-    void choice(std::string_view key, std::string& out, std::initializer_list<std::string_view> allowed);
+    void choice(std::string_view key,
+                std::string& out,
+                std::initializer_list<std::string_view> allowed);
     void boolean(std::string_view key, bool& out);
-    void integer(std::string_view key, std::int64_t min, std::int64_t max, const std::function<void(std::int64_t)>& take);
+    void integer(std::string_view key,
+                 std::int64_t min,
+                 std::int64_t max,
+                 const std::function<void(std::int64_t)>& take);
     template <class I>
     void integer(std::string_view key, I& out, std::int64_t min, std::int64_t max) {
         integer(key, min, max, [&out](std::int64_t value) { out = static_cast<I>(value); });
     }
-    // Text with a unit ("15s", "1h30m"). A bare number is refused, except 0 where `min` allows it; "" is refused.
-    void duration(std::string_view key, std::chrono::nanoseconds& out, std::chrono::nanoseconds min,
+    // Text with a unit ("15s", "1h30m"). A bare number is refused, except 0 where `min` allows it;
+    // "" is refused.
+    void duration(std::string_view key,
+                  std::chrono::nanoseconds& out,
+                  std::chrono::nanoseconds min,
                   std::chrono::nanoseconds max);
     void texts(std::string_view key, std::vector<std::string>& out);
     void free(std::string_view key, json::Value& out);  // an object that somebody else checks
@@ -45,9 +54,11 @@ public:
     // A nested object with known keys; finished by this call.
     void object(std::string_view key, const std::function<void(Reader&)>& read);
     // A map: free keys, each value an object with known keys.
-    void each(std::string_view key, const std::function<void(const std::string& name, Reader&)>& read);
+    void each(std::string_view key,
+              const std::function<void(const std::string& name, Reader&)>& read);
     // A map of booleans.
-    void switches(std::string_view key, const std::function<void(const std::string& name, bool on)>& take);
+    void switches(std::string_view key,
+                  const std::function<void(const std::string& name, bool on)>& take);
 
     // Requires the member to be present and not empty text.
     void require(std::string_view key);

@@ -21,25 +21,37 @@ namespace {
 class Lines {
 public:
     explicit Lines(std::string_view text) : text_(text) {
-        if (text_.starts_with("\xEF\xBB\xBF")) { text_.remove_prefix(3); }
+        if (text_.starts_with("\xEF\xBB\xBF")) {
+            text_.remove_prefix(3);
+        }
         starts_.push_back(0);
-        for (std::size_t at = text_.find('\n'); at != std::string_view::npos; at = text_.find('\n', at + 1)) {
+        for (std::size_t at = text_.find('\n'); at != std::string_view::npos;
+             at = text_.find('\n', at + 1)) {
             starts_.push_back(at + 1);
         }
     }
 
-    // True when a quoted scalar starts at `mark` and the text ends before its closing quote: yaml-cpp accepts that.
+    // True when a quoted scalar starts at `mark` and the text ends before its closing quote:
+    // yaml-cpp accepts that.
     bool is_unterminated(const YAML::Mark& mark) const noexcept {
-        if (mark.line < 0 || static_cast<std::size_t>(mark.line) >= starts_.size()) { return false; }
-        std::size_t at = starts_[static_cast<std::size_t>(mark.line)] + static_cast<std::size_t>(mark.column);
-        if (at >= text_.size() || (text_[at] != '"' && text_[at] != '\'')) { return false; }
+        if (mark.line < 0 || static_cast<std::size_t>(mark.line) >= starts_.size()) {
+            return false;
+        }
+        std::size_t at =
+            starts_[static_cast<std::size_t>(mark.line)] + static_cast<std::size_t>(mark.column);
+        if (at >= text_.size() || (text_[at] != '"' && text_[at] != '\'')) {
+            return false;
+        }
         const char quote = text_[at];
         for (++at; at < text_.size(); ++at) {
             if (quote == '"' && text_[at] == '\\') {
                 ++at;
             } else if (text_[at] == quote) {
-                const bool doubled = quote == '\'' && at + 1 < text_.size() && text_[at + 1] == quote;
-                if (!doubled) { return false; }
+                const bool doubled =
+                    quote == '\'' && at + 1 < text_.size() && text_[at + 1] == quote;
+                if (!doubled) {
+                    return false;
+                }
                 ++at;
             }
         }
@@ -51,7 +63,8 @@ private:
     std::vector<std::size_t> starts_;
 };
 
-// Builds one Document from yaml-cpp's events. Keeps going after a problem, so that all are reported.
+// Builds one Document from yaml-cpp's events. Keeps going after a problem, so that all are
+// reported.
 class Builder final : public YAML::EventHandler {
 public:
     Builder(Document& document, const LoadOptions& options, const Lines& lines)
@@ -81,12 +94,19 @@ public:
             add(mark, json::Value());
         }
     }
-    void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) override {
+    void OnScalar(const YAML::Mark& mark,
+                  const std::string& tag,
+                  YAML::anchor_t anchor,
+                  const std::string& text) override {
         refuse_anchor(mark, anchor);
         const bool is_text = tag == "!" || tag == "tag:yaml.org,2002:str";
         const bool plain = tag.empty() || tag == "?";
-        if (is_text && lines_.is_unterminated(mark)) { problem(mark, "the closing quote is missing"); }
-        if (!is_text && !plain) { problem(mark, "tag " + tag + " is not supported"); }
+        if (is_text && lines_.is_unterminated(mark)) {
+            problem(mark, "the closing quote is missing");
+        }
+        if (!is_text && !plain) {
+            problem(mark, "tag " + tag + " is not supported");
+        }
         if (at_key()) {
             take_key(mark, text);
             return;
@@ -103,10 +123,16 @@ public:
         }
         add(mark, std::move(value).value());
     }
-    void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    void OnSequenceStart(const YAML::Mark& mark,
+                         const std::string& tag,
+                         YAML::anchor_t anchor,
+                         YAML::EmitterStyle::value) override {
         open(mark, tag, anchor, json::list());
     }
-    void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    void OnMapStart(const YAML::Mark& mark,
+                    const std::string& tag,
+                    YAML::anchor_t anchor,
+                    YAML::EmitterStyle::value) override {
         open(mark, tag, anchor, json::object());
     }
     void OnSequenceEnd() override { close(); }
@@ -122,66 +148,96 @@ private:
         std::unordered_map<std::string, int> keys;  // of a map, with the line of each
     };
 
-    bool at_key() const noexcept { return !stack_.empty() && stack_.back().value.is_object() && stack_.back().want_key; }
+    bool at_key() const noexcept {
+        return !stack_.empty() && stack_.back().value.is_object() && stack_.back().want_key;
+    }
 
     void problem(const YAML::Mark& mark, const std::string& what) {
-        if (problems_.size() >= kProblemsMax) { return; }
+        if (problems_.size() >= kProblemsMax) {
+            return;
+        }
         std::string text = document_.file + ":" + std::to_string(mark.line + 1) + ": ";
         if (!stack_.empty()) {
             const std::string path = current_path();
-            if (!path.empty()) { text += path + ": "; }
+            if (!path.empty()) {
+                text += path + ": ";
+            }
         }
         problems_.push_back(text + what);
     }
 
     std::string current_path() const {
         const Frame& frame = stack_.back();
-        if (frame.value.is_array()) { return frame.path + "/" + std::to_string(frame.value.if_array()->size()); }
-        return frame.want_key ? frame.path : frame.path + "/" + json::escape_pointer_token(frame.key);
+        if (frame.value.is_array()) {
+            return frame.path + "/" + std::to_string(frame.value.if_array()->size());
+        }
+        return frame.want_key ? frame.path
+                              : frame.path + "/" + json::escape_pointer_token(frame.key);
     }
 
     void refuse_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) {
-        if (anchor != YAML::NullAnchor) { problem(mark, "anchors (&name) are not supported; write the value out"); }
+        if (anchor != YAML::NullAnchor) {
+            problem(mark, "anchors (&name) are not supported; write the value out");
+        }
     }
 
     void take_key(const YAML::Mark& mark, const std::string& key) {
         Frame& frame = stack_.back();
         const auto [it, fresh] = frame.keys.emplace(key, mark.line + 1);
-        if (!fresh) { problem(mark, "duplicate key \"" + key + "\", first on line " + std::to_string(it->second)); }
+        if (!fresh) {
+            problem(mark,
+                    "duplicate key \"" + key + "\", first on line " + std::to_string(it->second));
+        }
         frame.key = key;
         frame.duplicate = !fresh;
         frame.want_key = false;
-        if (fresh) { document_.lines[frame.path + "/" + json::escape_pointer_token(key)] = mark.line + 1; }
+        if (fresh) {
+            document_.lines[frame.path + "/" + json::escape_pointer_token(key)] = mark.line + 1;
+        }
     }
 
     // Counts a node; false when the limit is passed (reported once).
     bool count(const YAML::Mark& mark) {
-        if (++nodes_ <= options_.nodes_max) { return true; }
-        if (!too_large_) { problem(mark, "more than " + std::to_string(options_.nodes_max) + " values"); }
+        if (++nodes_ <= options_.nodes_max) {
+            return true;
+        }
+        if (!too_large_) {
+            problem(mark, "more than " + std::to_string(options_.nodes_max) + " values");
+        }
         too_large_ = true;
         return false;
     }
 
     void add(const YAML::Mark& mark, json::Value value) {
         seen_ = true;
-        if (!count(mark)) { return; }
+        if (!count(mark)) {
+            return;
+        }
         if (stack_.empty()) {
             document_.value = std::move(value);
             return;
         }
         Frame& frame = stack_.back();
         if (json::Array* items = frame.value.if_array()) {
-            document_.lines.try_emplace(current_path(), mark.line + 1);  // a map or list is known since its start
+            // a map or list is known since its start
+            document_.lines.try_emplace(current_path(), mark.line + 1);
             items->push_back(std::move(value));
             return;
         }
         frame.want_key = true;
-        if (!frame.duplicate) { frame.value.if_object()->emplace_back(frame.key, std::move(value)); }
+        if (!frame.duplicate) {
+            frame.value.if_object()->emplace_back(frame.key, std::move(value));
+        }
     }
 
-    void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, json::Value empty) {
+    void open(const YAML::Mark& mark,
+              const std::string& tag,
+              YAML::anchor_t anchor,
+              json::Value empty) {
         refuse_anchor(mark, anchor);
-        if (!tag.empty() && tag != "?" && tag != "!") { problem(mark, "tag " + tag + " is not supported"); }
+        if (!tag.empty() && tag != "?" && tag != "!") {
+            problem(mark, "tag " + tag + " is not supported");
+        }
         if (at_key()) {
             problem(mark, "a key must be a single word or text");
             take_key(mark, "");
@@ -193,7 +249,9 @@ private:
         }
         Frame frame;
         frame.path = stack_.empty() ? std::string() : current_path();
-        if (!stack_.empty() && stack_.back().value.is_array()) { document_.lines[frame.path] = mark.line + 1; }
+        if (!stack_.empty() && stack_.back().value.is_array()) {
+            document_.lines[frame.path] = mark.line + 1;
+        }
         frame.want_key = empty.is_object();
         frame.value = std::move(empty);
         stack_.push_back(std::move(frame));
@@ -203,12 +261,15 @@ private:
         json::Value value = std::move(stack_.back().value);
         stack_.pop_back();
         if (!complex_key_depths_.empty() && complex_key_depths_.back() == stack_.size()) {
-            complex_key_depths_.pop_back();  // the map or list was a key: its place was taken already
+            // the map or list was a key: its place was taken already
+            complex_key_depths_.pop_back();
             return;
         }
         YAML::Mark mark;
         mark.line = document_.line;
-        if (too_large_) { value = json::Value(); }
+        if (too_large_) {
+            value = json::Value();
+        }
         add(mark, std::move(value));
     }
 
@@ -231,8 +292,12 @@ int first_bad_line(std::string_view text) noexcept {
         const std::size_t length = obs::utf8_length(text, at);
         const auto c = static_cast<unsigned char>(text[at]);
         const bool control = c < 0x20 && c != '\n' && c != '\r' && c != '\t';
-        if (length == 0 || control || c == 0x7F) { return line; }
-        if (c == '\n') { ++line; }
+        if (length == 0 || control || c == 0x7F) {
+            return line;
+        }
+        if (c == '\n') {
+            ++line;
+        }
         at += length;
     }
     return 0;
@@ -240,11 +305,15 @@ int first_bad_line(std::string_view text) noexcept {
 
 Error join(const std::vector<std::string>& problems, Code code) {
     std::string message;
-    for (const std::string& text : problems) { message += (message.empty() ? "" : "\n") + text; }
+    for (const std::string& text : problems) {
+        message += (message.empty() ? "" : "\n") + text;
+    }
     return Error{code, std::move(message), std::chrono::milliseconds{0}};
 }
 
-Result<std::vector<Document>> parse_documents(std::string_view text, const std::string& file, const LoadOptions& options) {
+Result<std::vector<Document>> parse_documents(std::string_view text,
+                                              const std::string& file,
+                                              const LoadOptions& options) {
     std::vector<Document> documents;
     std::vector<std::string> problems;
     bool too_large = false;
@@ -256,12 +325,18 @@ Result<std::vector<Document>> parse_documents(std::string_view text, const std::
             Document document;
             document.file = file;
             Builder builder(document, options, lines);
-            if (!parser.HandleNextDocument(builder)) { break; }
+            if (!parser.HandleNextDocument(builder)) {
+                break;
+            }
             problems.insert(problems.end(), builder.problems().begin(), builder.problems().end());
             too_large = too_large || builder.too_large();
-            if (builder.is_empty()) { continue; }
+            if (builder.is_empty()) {
+                continue;
+            }
             if (documents.size() == options.documents_max) {
-                return fail(Code::too_large, file + ": more than " + std::to_string(options.documents_max) + " documents");
+                return fail(
+                    Code::too_large,
+                    file + ": more than " + std::to_string(options.documents_max) + " documents");
             }
             documents.push_back(std::move(document));
         }
@@ -270,35 +345,50 @@ Result<std::vector<Document>> parse_documents(std::string_view text, const std::
     } catch (const std::exception& error) {
         problems.push_back(file + ": " + error.what());
     }
-    if (!problems.empty()) { return fail(join(problems, too_large ? Code::too_large : Code::invalid)); }
+    if (!problems.empty()) {
+        return fail(join(problems, too_large ? Code::too_large : Code::invalid));
+    }
     return documents;
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
     const auto refuse = [&path](int number) {
-        const Code code = number == ENOENT ? Code::not_found : number == EACCES ? Code::forbidden : Code::unavailable;
+        const Code code = number == ENOENT   ? Code::not_found
+                          : number == EACCES ? Code::forbidden
+                                             : Code::unavailable;
         return fail(code, path + ": " + std::strerror(number));
     };
     const auto close = [](std::FILE* f) { std::fclose(f); };
     const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "re"), close);
-    if (!file) { return refuse(errno); }
+    if (!file) {
+        return refuse(errno);
+    }
     std::string text;
     char buffer[16 * 1024];
     for (;;) {
         const std::size_t count = std::fread(buffer, 1, sizeof buffer, file.get());
-        if (count == 0) { break; }
+        if (count == 0) {
+            break;
+        }
         text.append(buffer, count);
-        if (text.size() > bytes_max) { break; }  // load() says it
+        if (text.size() > bytes_max) {
+            break;
+        }  // load() says it
     }
-    if (std::ferror(file.get()) != 0) { return refuse(errno); }
+    if (std::ferror(file.get()) != 0) {
+        return refuse(errno);
+    }
     return text;
 }
 
 }  // namespace
 
-Result<std::vector<Document>> load_all(std::string_view text, std::string file, const LoadOptions& options) {
+Result<std::vector<Document>> load_all(std::string_view text,
+                                       std::string file,
+                                       const LoadOptions& options) {
     if (text.size() > options.bytes_max) {
-        return fail(Code::too_large, file + ": larger than " + std::to_string(options.bytes_max) + " bytes");
+        return fail(Code::too_large,
+                    file + ": larger than " + std::to_string(options.bytes_max) + " bytes");
     }
     if (const int line = first_bad_line(text); line != 0) {
         return fail(Code::invalid, file + ":" + std::to_string(line) + ": not UTF-8 text");
@@ -308,9 +398,13 @@ Result<std::vector<Document>> load_all(std::string_view text, std::string file, 
 
 Result<Document> load(std::string_view text, std::string file, const LoadOptions& options) {
     CAPSTAN_TRY(auto documents, load_all(text, file, options));
-    if (documents.empty()) { return fail(Code::invalid, file + ": the file holds nothing"); }
+    if (documents.empty()) {
+        return fail(Code::invalid, file + ": the file holds nothing");
+    }
     if (documents.size() > 1) {
-        return fail(Code::invalid, file + ":" + std::to_string(documents[1].line) + ": a second document; only one is allowed here");
+        return fail(Code::invalid,
+                    file + ":" + std::to_string(documents[1].line) +
+                        ": a second document; only one is allowed here");
     }
     return std::move(documents.front());
 }

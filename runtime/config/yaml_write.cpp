@@ -10,31 +10,47 @@ namespace {
 // Words a YAML 1.1 reader takes for a boolean or null.
 bool is_reserved_word(std::string_view text) {
     std::string low(text);
-    std::transform(low.begin(), low.end(), low.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(low.begin(), low.end(), low.begin(), [](unsigned char c) {
+        return static_cast<char>(std::tolower(c));
+    });
     for (const char* word : {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"}) {
-        if (low == word) { return true; }
+        if (low == word) {
+            return true;
+        }
     }
     return false;
 }
 
-// Only what can be nothing but text in any YAML: starts with a letter or a slash, then harmless characters.
+// Only what can be nothing but text in any YAML: starts with a letter or a slash, then harmless
+// characters.
 bool is_plain_safe(std::string_view text) {
-    if (text.empty() || is_reserved_word(text)) { return false; }
+    if (text.empty() || is_reserved_word(text)) {
+        return false;
+    }
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-    if (!letter(text.front()) && text.front() != '/') { return false; }
+    if (!letter(text.front()) && text.front() != '/') {
+        return false;
+    }
     return std::all_of(text.begin(), text.end(), [&](char c) {
         return letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c == '/';
     });
 }
 
-void append_text(std::string& out, const std::string& text) { out += is_plain_safe(text) ? text : json::dump(json::Value(text)); }
+void append_text(std::string& out, const std::string& text) {
+    out += is_plain_safe(text) ? text : json::dump(json::Value(text));
+}
 
 void append_value(std::string& out, const json::Value& value, std::size_t indent);
 
-void append_object(std::string& out, const json::Object& object, std::size_t indent, bool first_inline) {
+void append_object(std::string& out,
+                   const json::Object& object,
+                   std::size_t indent,
+                   bool first_inline) {
     bool pad = !first_inline;
     for (const auto& [key, value] : object) {
-        if (pad) { out.append(indent, ' '); }
+        if (pad) {
+            out.append(indent, ' ');
+        }
         pad = true;
         append_text(out, key);
         out += ':';

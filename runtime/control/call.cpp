@@ -30,13 +30,20 @@ std::int64_t usual_status(Code code) {
 }  // namespace
 
 Handles& handles() {
-    static Handles* const instance = std::make_unique<Handles>().release();  // leaked on purpose, see the header
+    // leaked on purpose, see the header
+    static Handles* const instance = std::make_unique<Handles>().release();
     return *instance;
 }
 
-CallState* current_call() noexcept { return current; }
-CurrentCall::CurrentCall(CallState& call) noexcept { current = &call; }
-CurrentCall::~CurrentCall() { current = nullptr; }
+CallState* current_call() noexcept {
+    return current;
+}
+CurrentCall::CurrentCall(CallState& call) noexcept {
+    current = &call;
+}
+CurrentCall::~CurrentCall() {
+    current = nullptr;
+}
 
 CallState::CallState(std::shared_ptr<Core> c, std::shared_ptr<Unit> u, CallKind k)
     : core(std::move(c)), unit(std::move(u)), kind(k) {}
@@ -105,7 +112,9 @@ bool CallState::move_to(Stage to) noexcept {
     return true;
 }
 
-MonotonicTime CallState::next_change() const noexcept { return core->now() < deadline ? deadline : fence_at; }
+MonotonicTime CallState::next_change() const noexcept {
+    return core->now() < deadline ? deadline : fence_at;
+}
 
 void CallState::add_waiter(Signal& signal) {
     const std::lock_guard lock(waiters_mutex_);
@@ -120,7 +129,9 @@ void CallState::remove_waiter(Signal& signal) {
     }
 }
 
-capstan_rc CallState::wait(Signal& signal, const std::function<bool()>& ready, MonotonicTime until) {
+capstan_rc CallState::wait(Signal& signal,
+                           const std::function<bool()>& ready,
+                           MonotonicTime until) {
     add_waiter(signal);
     capstan_rc rc = CAPSTAN_OK;
     while (!ready()) {
@@ -138,7 +149,9 @@ capstan_rc CallState::wait(Signal& signal, const std::function<bool()>& ready, M
     return rc;
 }
 
-const capstan_obj* CallState::hand_out(kube::ObjectPtr object, const GroupVersionKind& gvk, bool live) {
+const capstan_obj* CallState::hand_out(kube::ObjectPtr object,
+                                       const GroupVersionKind& gvk,
+                                       bool live) {
     auto reference = std::make_shared<ObjectRef>();
     reference->object = std::move(object);
     reference->gvk = gvk;
@@ -215,7 +228,9 @@ capstan_rc report(capstan_rc rc, std::string_view message) noexcept {
     return rc;
 }
 
-void clear_report() noexcept { last_report_json.clear(); }
+void clear_report() noexcept {
+    last_report_json.clear();
+}
 
 capstan_str last_report() noexcept {
     if (last_report_json.empty()) {
@@ -224,7 +239,9 @@ capstan_str last_report() noexcept {
     return {last_report_json.data(), last_report_json.size()};
 }
 
-std::shared_ptr<CallState> enter(capstan_call* handle, capstan_rc* rc, bool even_when_cancelled) noexcept {
+std::shared_ptr<CallState> enter(capstan_call* handle,
+                                 capstan_rc* rc,
+                                 bool even_when_cancelled) noexcept {
     clear_report();
     auto call = handles().calls.find(handle);
     if (call == nullptr) {
@@ -236,9 +253,10 @@ std::shared_ptr<CallState> enter(capstan_call* handle, capstan_rc* rc, bool even
         *rc = CAPSTAN_OK;
         return call;
     }
-    report(*rc, *rc == CAPSTAN_E_FENCED      ? "the call was fenced"
-                : *rc == CAPSTAN_E_CANCELLED ? "the call was cancelled"
-                                             : "the call's deadline has passed");
+    report(*rc,
+           *rc == CAPSTAN_E_FENCED      ? "the call was fenced"
+           : *rc == CAPSTAN_E_CANCELLED ? "the call was cancelled"
+                                        : "the call's deadline has passed");
     return nullptr;
 }
 

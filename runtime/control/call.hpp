@@ -1,7 +1,9 @@
-// One call in progress: a reconcile, a service run or a request. The capability behind a capstan_call handle.
+// One call in progress: a reconcile, a service run or a request. The capability behind a
+// capstan_call handle.
 //
-// The handle stays valid from begin to end; afterwards every host function answers E_FENCED. Deadlines need nobody's help:
-// each host function looks at the clock. Internal to runtime/control. Thread: any, unless tagged.
+// The handle stays valid from begin to end; afterwards every host function answers E_FENCED.
+// Deadlines need nobody's help: each host function looks at the clock. Internal to runtime/control.
+// Thread: any, unless tagged.
 #pragma once
 
 #include "capstan/capstan.h"
@@ -53,7 +55,8 @@ struct CallState : std::enable_shared_from_this<CallState> {
 
     // Makes the handle. False: kHandlesMax.
     bool begin();
-    // The handle is stale from here on; what it held is released. Returns how many objects the plugin had not released.
+    // The handle is stale from here on; what it held is released. Returns how many objects the
+    // plugin had not released.
     std::size_t end();
 
     // Whether host functions may go on: CAPSTAN_OK, E_DEADLINE, E_CANCELLED or E_FENCED.
@@ -62,11 +65,13 @@ struct CallState : std::enable_shared_from_this<CallState> {
     // Later stages only; wakes every wait. True when this call changed it.
     bool move_to(Stage to) noexcept;
     Stage stage() const noexcept { return stage_.load(); }
-    Stage stage_at_end() const noexcept { return stage_at_end_; }  // after end(), by the thread that called it
+    // after end(), by the thread that called it
+    Stage stage_at_end() const noexcept { return stage_at_end_; }
     // When check() changes by itself; kNever.
     MonotonicTime next_change() const noexcept;
 
-    // Blocks until `ready` (asked at each notice), the time, or the end of the call's right to wait.
+    // Blocks until `ready` (asked at each notice), the time, or the end of the call's right to
+    // wait.
     capstan_rc wait(Signal& signal, const std::function<bool()>& ready, MonotonicTime until);
 
     void add_waiter(Signal& signal);
@@ -124,26 +129,31 @@ public:
     CurrentCall& operator=(const CurrentCall&) = delete;
 };
 
-// Detail of the last failed host function on this thread, as capstan.call/1 last_error_json gives it.
+// Detail of the last failed host function on this thread, as capstan.call/1 last_error_json gives
+// it.
 capstan_rc report(const Error& error) noexcept;
 capstan_rc report(capstan_rc rc, std::string_view message) noexcept;
 void clear_report() noexcept;
 capstan_str last_report() noexcept;
 
-// The call behind a handle when host functions may go on with it; else nullptr, and *rc is what to return.
-std::shared_ptr<CallState> enter(capstan_call* handle, capstan_rc* rc, bool even_when_cancelled = false) noexcept;
+// The call behind a handle when host functions may go on with it; else nullptr, and *rc is what to
+// return.
+std::shared_ptr<CallState> enter(capstan_call* handle,
+                                 capstan_rc* rc,
+                                 bool even_when_cancelled = false) noexcept;
 
-// Runs something asynchronous on the loop and waits for its result on this (worker) thread. `begin` runs on the loop; what
-// it returns is destroyed there when the wait was given up.
+// Runs something asynchronous on the loop and waits for its result on this (worker) thread. `begin`
+// runs on the loop; what it returns is destroyed there when the wait was given up.
 template <class T, class Handle>
-Result<T> await_on_loop(CallState& call, MonotonicTime until,
+Result<T> await_on_loop(CallState& call,
+                        MonotonicTime until,
                         std::function<Handle(std::function<void(Result<T>)>)> begin) {
     struct Operation {
         std::mutex mutex;
         std::optional<Result<T>> result;  // guarded
         bool dropped{false};              // guarded: nobody waits
         std::unique_ptr<Signal> signal;
-        Handle handle{};                  // loop only
+        Handle handle{};  // loop only
     };
     auto operation = std::make_shared<Operation>();  // shared by this thread and the loop
     operation->signal = call.core->parts.threads.make_signal();
@@ -178,7 +188,8 @@ Result<T> await_on_loop(CallState& call, MonotonicTime until,
     switch (rc) {
         case CAPSTAN_E_CANCELLED: return fail(Code::cancelled, "the call was cancelled");
         case CAPSTAN_E_FENCED: return fail(Code::fenced, "the call was fenced");
-        default: return fail(Code::timeout, "the deadline passed; whether it took effect is unknown");
+        default:
+            return fail(Code::timeout, "the deadline passed; whether it took effect is unknown");
     }
 }
 

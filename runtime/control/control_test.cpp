@@ -45,23 +45,40 @@ TEST_P(DigestVectors, GivesThePublishedValue) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Digest, DigestVectors,
+    Digest,
+    DigestVectors,
     ::testing::Values(
-        DigestRow{"sha256_abc", CAPSTAN_DIGEST_SHA256, "", "abc",
-                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
-        DigestRow{"sha256_empty", CAPSTAN_DIGEST_SHA256, "", "",
-                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        DigestRow{"sha256_abc",
+                  CAPSTAN_DIGEST_SHA256,
+                  "",
+                  "abc",
+                  "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        DigestRow{"sha256_empty",
+                  CAPSTAN_DIGEST_SHA256,
+                  "",
+                  "",
+                  "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
         DigestRow{"md5_abc", CAPSTAN_DIGEST_MD5, "", "abc", "900150983cd24fb0d6963f7d28e17f72"},
-        DigestRow{"hmac_rfc4231_2", CAPSTAN_DIGEST_HMAC_SHA256, "Jefe", "what do ya want for nothing?",
+        DigestRow{"hmac_rfc4231_2",
+                  CAPSTAN_DIGEST_HMAC_SHA256,
+                  "Jefe",
+                  "what do ya want for nothing?",
                   "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"},
-        DigestRow{"hmac_empty_key", CAPSTAN_DIGEST_HMAC_SHA256, "", "",
-                "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad"},
+        DigestRow{"hmac_empty_key",
+                  CAPSTAN_DIGEST_HMAC_SHA256,
+                  "",
+                  "",
+                  "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad"},
         DigestRow{"crc32c_rfc3720", CAPSTAN_DIGEST_CRC32C, "", "123456789", "e3069283"}),
     [](const auto& row) { return row.param.name; });
 
-TEST(Digest, RefusesUnknownAlgorithms) { EXPECT_EQ(Digest::open(99, "").error().code, Code::invalid); }
+TEST(Digest, RefusesUnknownAlgorithms) {
+    EXPECT_EQ(Digest::open(99, "").error().code, Code::invalid);
+}
 
-json::Value parsed(std::string_view text) { return json::parse(text).value(); }
+json::Value parsed(std::string_view text) {
+    return json::parse(text).value();
+}
 
 struct ProjectRow {
     const char* name;
@@ -76,32 +93,45 @@ TEST_P(Project, KeepsWhatTheIntentNames) {
     EXPECT_EQ(json::dump(project(parsed(row.object), parsed(row.intent))), row.expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Intents, Project,
-                         ::testing::Values(ProjectRow{"members", R"({"a":1,"b":2})", R"({"a":9})", R"({"a":1})"},
-                                           ProjectRow{"absent", R"({"b":2})", R"({"a":9})", R"({"a":null})"},
-                                           ProjectRow{"defaults", R"({"l":[{"n":1,"d":2}]})", R"({"l":[{"n":1}]})", R"({"l":[{"n":1}]})"},
-                                           ProjectRow{"longer_list", R"({"l":[1,2]})", R"({"l":[1]})", R"({"l":[1,2]})"},
-                                           ProjectRow{"other_kind", R"({"a":"x"})", R"({"a":{"b":1}})", R"({"a":"x"})"}),
-                         [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Intents,
+    Project,
+    ::testing::Values(ProjectRow{"members", R"({"a":1,"b":2})", R"({"a":9})", R"({"a":1})"},
+                      ProjectRow{"absent", R"({"b":2})", R"({"a":9})", R"({"a":null})"},
+                      ProjectRow{"defaults",
+                                 R"({"l":[{"n":1,"d":2}]})",
+                                 R"({"l":[{"n":1}]})",
+                                 R"({"l":[{"n":1}]})"},
+                      ProjectRow{"longer_list", R"({"l":[1,2]})", R"({"l":[1]})", R"({"l":[1,2]})"},
+                      ProjectRow{"other_kind", R"({"a":"x"})", R"({"a":{"b":1}})", R"({"a":"x"})"}),
+    [](const auto& row) { return row.param.name; });
 
-kube::ObjectPtr object(std::string_view text) { return kube::Object::decode(text).value(); }
+kube::ObjectPtr object(std::string_view text) {
+    return kube::Object::decode(text).value();
+}
 
 TEST(IntentBook, LeavesOutOnlyWhatChangesNothing) {
     IntentBook book;
     const IntentBook::Id id{{"", "v1", "Secret"}, {"ns", "a"}, "", "demo"};
     const json::Value intent = parsed(R"({"metadata":{"name":"a"},"spec":{"cpu":"1000m"}})");
-    const auto v5 = object(R"({"metadata":{"name":"a","uid":"u","resourceVersion":"5"},"spec":{"cpu":"1","other":1}})");
+    const auto v5 = object(
+        R"({"metadata":{"name":"a","uid":"u","resourceVersion":"5"},"spec":{"cpu":"1","other":1}})");
     EXPECT_FALSE(book.would_change_nothing(id, intent, v5)) << "first apply of a process";
     book.remember(id, intent, v5);
     EXPECT_TRUE(book.would_change_nothing(id, intent, v5));
     EXPECT_FALSE(book.would_change_nothing(id, intent, nullptr)) << "it is gone";
-    const auto other_field = object(R"({"metadata":{"name":"a","uid":"u","resourceVersion":"6"},"spec":{"cpu":"1","other":2}})");
-    EXPECT_TRUE(book.would_change_nothing(id, intent, other_field)) << "normalised quantity still as the server made it";
-    const auto drifted = object(R"({"metadata":{"name":"a","uid":"u","resourceVersion":"7"},"spec":{"cpu":"2"}})");
+    const auto other_field = object(
+        R"({"metadata":{"name":"a","uid":"u","resourceVersion":"6"},"spec":{"cpu":"1","other":2}})");
+    EXPECT_TRUE(book.would_change_nothing(id, intent, other_field))
+        << "normalised quantity still as the server made it";
+    const auto drifted =
+        object(R"({"metadata":{"name":"a","uid":"u","resourceVersion":"7"},"spec":{"cpu":"2"}})");
     EXPECT_FALSE(book.would_change_nothing(id, intent, drifted));
-    const auto recreated = object(R"({"metadata":{"name":"a","uid":"new","resourceVersion":"5"},"spec":{"cpu":"1"}})");
+    const auto recreated =
+        object(R"({"metadata":{"name":"a","uid":"new","resourceVersion":"5"},"spec":{"cpu":"1"}})");
     EXPECT_FALSE(book.would_change_nothing(id, intent, recreated));
-    EXPECT_FALSE(book.would_change_nothing(id, parsed(R"({"metadata":{"name":"a"}})"), v5)) << "a field is given up";
+    EXPECT_FALSE(book.would_change_nothing(id, parsed(R"({"metadata":{"name":"a"}})"), v5))
+        << "a field is given up";
     book.forget(id);
     EXPECT_FALSE(book.would_change_nothing(id, intent, v5));
 }
@@ -109,21 +139,32 @@ TEST(IntentBook, LeavesOutOnlyWhatChangesNothing) {
 TEST(PluginMetrics, ChecksNamesAndShapes) {
     obs::Metrics metrics;
     PluginMetrics plugin(metrics);
-    const auto first = plugin.add(CAPSTAN_METRIC_COUNTER, "etcddruid_runs_total", "Runs.", {"kind"}, {});
+    const auto first =
+        plugin.add(CAPSTAN_METRIC_COUNTER, "etcddruid_runs_total", "Runs.", {"kind"}, {});
     ASSERT_TRUE(first.has_value());
-    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_COUNTER, "etcddruid_runs_total", "Runs.", {"kind"}, {}).value(), first.value());
-    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_GAUGE, "etcddruid_runs_total", "Runs.", {"kind"}, {}).error().code, Code::invalid);
-    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_COUNTER, "workqueue_mine", "", {}, {}).error().code, Code::invalid);
-    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_COUNTER, "bad name", "", {}, {}).error().code, Code::invalid);
-    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_HISTOGRAM, "x_seconds", "", {}, {}).error().code, Code::invalid);
+    EXPECT_EQ(
+        plugin.add(CAPSTAN_METRIC_COUNTER, "etcddruid_runs_total", "Runs.", {"kind"}, {}).value(),
+        first.value());
+    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_GAUGE, "etcddruid_runs_total", "Runs.", {"kind"}, {})
+                  .error()
+                  .code,
+              Code::invalid);
+    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_COUNTER, "workqueue_mine", "", {}, {}).error().code,
+              Code::invalid);
+    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_COUNTER, "bad name", "", {}, {}).error().code,
+              Code::invalid);
+    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_HISTOGRAM, "x_seconds", "", {}, {}).error().code,
+              Code::invalid);
     const double falling[] = {2, 1};
-    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_HISTOGRAM, "x_seconds", "", {}, falling).error().code, Code::invalid);
+    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_HISTOGRAM, "x_seconds", "", {}, falling).error().code,
+              Code::invalid);
     const std::string_view values[] = {"a\"b"};
     plugin.update(first.value(), values, 2);
     plugin.update(first.value(), values, -1);
     plugin.update(first.value(), {}, 1);
     plugin.update(12345, values, 1);
-    EXPECT_NE(metrics.render().find("etcddruid_runs_total{kind=\"a\\\"b\"} 2\n"), std::string::npos) << metrics.render();
+    EXPECT_NE(metrics.render().find("etcddruid_runs_total{kind=\"a\\\"b\"} 2\n"), std::string::npos)
+        << metrics.render();
 }
 
 TEST(Handles, StaleForeignAndWildOnesAreNotFound) {

@@ -11,7 +11,7 @@ namespace capstan::control {
 
 struct Controller::Worker {
     std::unique_ptr<Thread> thread;
-    bool replaced{false};          // guarded by the controller's mutex: ends when its call returns
+    bool replaced{false};  // guarded by the controller's mutex: ends when its call returns
     const CallState* call{nullptr};  // guarded by the controller's mutex
     std::atomic<bool> ended{false};
 };
@@ -24,7 +24,8 @@ Controller::Controller(Unit& unit, const plugin::ControllerSpec& spec, std::uint
       log_(unit.log().with({{"controller", label_}})),
       metrics_(std::make_unique<ControllerMetrics>(unit.core()->metrics, label_, workers)),
       signal_(unit.core()->parts.threads.make_signal()),
-      queue_(queue::Options{[core = unit.core()] { return core->random_unit(); }, metrics_.get(), queue::kKeysMax}) {}
+      queue_(queue::Options{
+          [core = unit.core()] { return core->random_unit(); }, metrics_.get(), queue::kKeysMax}) {}
 
 Controller::~Controller() = default;
 
@@ -34,7 +35,8 @@ Result<void> Controller::enqueue(const ObjectKey& key, const queue::AddOptions& 
         const std::lock_guard lock(mutex_);
         queue::AddOptions wanted = options;
         const auto recent = recent_runs_.find(key);
-        if (recent != recent_runs_.end() && recent->second >= kHotRuns && wanted.reason != queue::Reason::plugin) {
+        if (recent != recent_runs_.end() && recent->second >= kHotRuns &&
+            wanted.reason != queue::Reason::plugin) {
             wanted.delay = std::max<std::chrono::nanoseconds>(wanted.delay, kHotPause);
         }
         added = queue_.add(unit_.core()->now(), key, wanted);
@@ -42,7 +44,8 @@ Result<void> Controller::enqueue(const ObjectKey& key, const queue::AddOptions& 
     if (added) {
         signal_->notify();
     } else if (added.error().code == Code::overloaded) {
-        log_.warn("queue is full; keys are looked for again when there is room", {{"error", added.error().message}});
+        log_.warn("queue is full; keys are looked for again when there is room",
+                  {{"error", added.error().message}});
     }
     return added;
 }
@@ -115,7 +118,8 @@ void Controller::stop() {
 
 bool Controller::workers_ended() const {
     const std::lock_guard lock(mutex_);
-    return std::all_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->ended.load(); });
+    return std::all_of(
+        workers_.begin(), workers_.end(), [](const auto& w) { return w->ended.load(); });
 }
 
 void Controller::abandon_workers() {
@@ -154,7 +158,8 @@ void Controller::refresh_metrics() {
 bool Controller::idle() const {
     const std::lock_guard lock(mutex_);
     const auto counts = queue_.counts();
-    return counts.in_flight == 0 && (counts.ready == 0 || !open_) && queue_.next_due() > unit_.core()->now();
+    return counts.in_flight == 0 && (counts.ready == 0 || !open_) &&
+           queue_.next_due() > unit_.core()->now();
 }
 
 void Controller::work(const std::shared_ptr<Worker>& self) {
@@ -210,9 +215,10 @@ bool Controller::own_writes_missing(const queue::Item& item, MonotonicTime now) 
         held = found->second;
     }
     const cache::Cache& cache = unit_.core()->parts.cache;
-    const bool reached = std::all_of(held.writes.begin(), held.writes.end(), [&](const OwnWrite& write) {
-        return cache.reached(write.gvk, write.key, write.resource_version);
-    });
+    const bool reached =
+        std::all_of(held.writes.begin(), held.writes.end(), [&](const OwnWrite& write) {
+            return cache.reached(write.gvk, write.key, write.resource_version);
+        });
     if (!reached && now - held.since < kOwnWritesWait) {
         return true;
     }
@@ -300,7 +306,8 @@ void Controller::run(const queue::Item& item, Worker& self) {
     refill_after_overflow();
 }
 
-// An asynchronous plugin returned; the result comes through reconcile_done. The worker stays with its key.
+// An asynchronous plugin returned; the result comes through reconcile_done. The worker stays with
+// its key.
 capstan_rc Controller::await_pending(CallState& call) {
     auto signal = unit_.core()->parts.threads.make_signal();
     {
@@ -326,8 +333,10 @@ void Controller::replace_worker(const CallState& stuck) {
     bool replace = false;
     {
         const std::lock_guard lock(mutex_);
-        const auto found = std::find_if(workers_.begin(), workers_.end(),
-                                        [&stuck](const auto& worker) { return worker->call == &stuck; });
+        const auto found =
+            std::find_if(workers_.begin(), workers_.end(), [&stuck](const auto& worker) {
+                return worker->call == &stuck;
+            });
         if (found == workers_.end()) {
             return;  // it has just returned
         }

@@ -1,4 +1,5 @@
-// One logical controller of a plugin: its watches, its queue and its workers. Internal to runtime/control.
+// One logical controller of a plugin: its watches, its queue and its workers. Internal to
+// runtime/control.
 #pragma once
 
 #include "runtime/cache/cache.hpp"
@@ -33,13 +34,14 @@ public:
     Result<void> start_watches(std::vector<ReadStore>& stores);
     void drop_watches();
     bool synced() const noexcept { return synced_.load(); }
-    std::string waiting_for() const;  // what is not served or not synced, and why; "" when all is well [any]
+    std::string waiting_for()
+        const;  // what is not served or not synced, and why; "" when all is well [any]
     void enqueue_all(queue::Reason reason);
 
     // [any]
     Result<void> enqueue(const ObjectKey& key, const queue::AddOptions& options);
-    void set_running(bool running);  // the instance takes calls
-    void stop();                     // no further dispatch; workers end
+    void set_running(bool running);               // the instance takes calls
+    void stop();                                  // no further dispatch; workers end
     void replace_worker(const CallState& stuck);  // [lifecycle]
     bool workers_ended() const;
     void join();  // [io] requires: every worker ended or was abandoned
@@ -55,17 +57,24 @@ private:
     void reopen();
     Result<void> start_worker();
     void work(const std::shared_ptr<Worker>& self);
-    std::shared_ptr<CallState> make_call(const ObjectKey& key, MonotonicTime start);  // nullptr: no instance takes it
+    // nullptr: no instance takes it
+    std::shared_ptr<CallState> make_call(const ObjectKey& key, MonotonicTime start);
     void run(const queue::Item& item, Worker& self);
     capstan_rc await_pending(CallState& call);
     void wake_workers();
     bool count_run(const ObjectKey& key, MonotonicTime now);
     bool own_writes_missing(const queue::Item& item, MonotonicTime now);
-    queue::Finish conclude(CallState& call, const queue::Item& item, capstan_rc rc, std::chrono::nanoseconds took);
+    queue::Finish conclude(CallState& call,
+                           const queue::Item& item,
+                           capstan_rc rc,
+                           std::chrono::nanoseconds took);
     void on_event(WatchState& watch, const cache::Event& event);
     void on_state(WatchState& watch, const cache::WatchState& state);
-    void wake_keys(const WatchState& watch, const cache::Event& event, const json::Value* old_object,
-                   const json::Value* new_object, bool forced);
+    void wake_keys(const WatchState& watch,
+                   const cache::Event& event,
+                   const json::Value* old_object,
+                   const json::Value* new_object,
+                   bool forced);
     void check_synced();
     void arm_resync();
     void refill_after_overflow();
@@ -98,7 +107,8 @@ private:
         MonotonicTime since{kNever};  // of the first hold
     };
     std::unordered_map<ObjectKey, Held> own_writes_;
-    // Runs per key since hot_since_, to slow down a key that keeps waking itself. At most kKeysMax entries.
+    // Runs per key since hot_since_, to slow down a key that keeps waking itself. At most kKeysMax
+    // entries.
     std::unordered_map<ObjectKey, std::uint32_t> recent_runs_;
     MonotonicTime hot_since_{0};
 };

@@ -41,8 +41,12 @@ struct ControllerMetrics final : queue::Observer {
     void added() override { adds.add(); }
     void retried() override { retries.add(); }
     void depth(std::size_t ready) override { depth_now.set(static_cast<double>(ready)); }
-    void taken(std::chrono::nanoseconds value) override { waited.observe(std::chrono::duration<double>(value).count()); }
-    void finished(std::chrono::nanoseconds value) override { worked.observe(std::chrono::duration<double>(value).count()); }
+    void taken(std::chrono::nanoseconds value) override {
+        waited.observe(std::chrono::duration<double>(value).count());
+    }
+    void finished(std::chrono::nanoseconds value) override {
+        worked.observe(std::chrono::duration<double>(value).count());
+    }
 
     obs::Counter &adds, &retries;
     obs::Gauge& depth_now;
@@ -62,7 +66,8 @@ struct Controller::WatchState {
     const plugin::Watch* watch{nullptr};
     cache::WatchSpec spec;
     std::unique_ptr<cache::WatchHandle> handle;
-    std::shared_ptr<std::atomic<bool>> synced{std::make_shared<std::atomic<bool>>(false)};  // shared with readers on workers
+    // shared with readers on workers
+    std::shared_ptr<std::atomic<bool>> synced{std::make_shared<std::atomic<bool>>(false)};
     cache::WatchState last;
     obs::Counter *filtered{nullptr}, *passed{nullptr}, *forced{nullptr}, *error{nullptr};
 };

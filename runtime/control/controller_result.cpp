@@ -8,11 +8,16 @@
 namespace capstan::control {
 namespace {
 
-bool known(capstan_rc rc) { return rc <= CAPSTAN_OK && rc >= CAPSTAN_E_EXPIRED; }
+bool known(capstan_rc rc) {
+    return rc <= CAPSTAN_OK && rc >= CAPSTAN_E_EXPIRED;
+}
 
 }  // namespace
 
-queue::Finish Controller::conclude(CallState& call, const queue::Item& item, capstan_rc rc, std::chrono::nanoseconds took) {
+queue::Finish Controller::conclude(CallState& call,
+                                   const queue::Item& item,
+                                   capstan_rc rc,
+                                   std::chrono::nanoseconds took) {
     ControllerMetrics& m = *metrics_;
     m.took.observe(std::chrono::duration<double>(took).count());
     CallResult result;
@@ -22,12 +27,14 @@ queue::Finish Controller::conclude(CallState& call, const queue::Item& item, cap
     }
     const CallState::Stage stage = call.stage_at_end();
     const auto duration = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
-    const auto failed = [&](std::string_view message, std::string_view error, std::chrono::nanoseconds floor) {
-        m.error.add();
-        m.errors.add();
-        call.log.warn(message, {{"error", error}, {"attempt", item.failures}, {"duration_ms", duration}});
-        return queue::Finish::failed(floor);
-    };
+    const auto failed =
+        [&](std::string_view message, std::string_view error, std::chrono::nanoseconds floor) {
+            m.error.add();
+            m.errors.add();
+            call.log.warn(
+                message, {{"error", error}, {"attempt", item.failures}, {"duration_ms", duration}});
+            return queue::Finish::failed(floor);
+        };
     if (rc == CAPSTAN_E_PANIC) {
         m.panics.add();
         return failed("reconcile panicked", "exception or panic stopped at the plugin border", {});
@@ -35,8 +42,10 @@ queue::Finish Controller::conclude(CallState& call, const queue::Item& item, cap
     if (!known(rc) || (result.explicit_result && !known(result.rc))) {
         const std::string code = std::to_string(known(rc) ? result.rc : rc);
         if (rc == CAPSTAN_PENDING) {
-            return failed("reconcile failed",
-                          "it returned CAPSTAN_PENDING, which needs \"async\": true in the manifest", {});
+            return failed(
+                "reconcile failed",
+                "it returned CAPSTAN_PENDING, which needs \"async\": true in the manifest",
+                {});
         }
         return failed("reconcile failed", "it returned the unknown code " + code, {});
     }
@@ -48,13 +57,15 @@ queue::Finish Controller::conclude(CallState& call, const queue::Item& item, cap
         result.rc = rc;
         result.retry = rc == CAPSTAN_OK ? CAPSTAN_RETRY_NONE : CAPSTAN_RETRY_BACKOFF;
     }
-    const std::string error = result.message.empty() ? std::string(to_string(code_of(result.rc))) : result.message;
+    const std::string error =
+        result.message.empty() ? std::string(to_string(code_of(result.rc))) : result.message;
     if (result.rc != CAPSTAN_OK && stage == CallState::Stage::timed_out) {
         m.timeouts.add();
         return failed("reconcile failed at its deadline", error, result.after);
     }
     if (result.rc == CAPSTAN_E_CANCELLED && stage == CallState::Stage::cancelled) {
-        return queue::Finish::failed();  // stopping, or the instance is being replaced: not the plugin's failure
+        // stopping, or the instance is being replaced: not the plugin's failure
+        return queue::Finish::failed();
     }
     if (result.rc == CAPSTAN_E_CONFLICT && result.retry == CAPSTAN_RETRY_BACKOFF) {
         m.requeue.add();  // control flow, not an error; the short first back-offs re-read soon
@@ -76,7 +87,10 @@ queue::Finish Controller::conclude(CallState& call, const queue::Item& item, cap
                           {{"error", error}, {"duration_ms", duration}});
             return queue::Finish::parked();
         case CAPSTAN_RETRY_BACKOFF: return failed("reconcile failed", error, result.after);
-        default: return failed("reconcile failed", "it asked for the unknown retry " + std::to_string(result.retry), {});
+        default:
+            return failed("reconcile failed",
+                          "it asked for the unknown retry " + std::to_string(result.retry),
+                          {});
     }
     call.log.debug("reconciled", {{"duration_ms", duration}});
     if (result.retry == CAPSTAN_RETRY_AFTER) {

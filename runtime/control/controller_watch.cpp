@@ -9,7 +9,9 @@ namespace capstan::control {
 
 namespace {
 
-Result<std::string> value_of(const plugin::ValueSource& source, const Core& core, const json::Value& config,
+Result<std::string> value_of(const plugin::ValueSource& source,
+                             const Core& core,
+                             const json::Value& config,
                              const std::string& where) {
     switch (source.kind) {
         case plugin::ValueSource::Kind::literal: return source.text;
@@ -17,7 +19,8 @@ Result<std::string> value_of(const plugin::ValueSource& source, const Core& core
             const json::Value* found = config.pointer(source.text);
             const std::string* text = found == nullptr ? nullptr : found->if_string();
             if (text == nullptr) {
-                return fail(Code::invalid, where + ": the configuration has no string at " + source.text);
+                return fail(Code::invalid,
+                            where + ": the configuration has no string at " + source.text);
             }
             return *text;
         }
@@ -75,7 +78,8 @@ Result<void> Controller::prepare() {
             state->spec.projection.keep = {"/metadata"};
         }
         const std::string where = label_ + ": watch of " + watch.gvk.to_string();
-        const auto fill = [&](const std::optional<plugin::ValueSource>& source, std::string& out) -> Result<void> {
+        const auto fill = [&](const std::optional<plugin::ValueSource>& source,
+                              std::string& out) -> Result<void> {
             if (source) {
                 CAPSTAN_TRY(out, value_of(*source, core, unit_.plugin().config, where));
             }
@@ -88,8 +92,10 @@ Result<void> Controller::prepare() {
             fields.emplace_back("metadata.name", *watch.select.name);
         }
         for (const auto& [field, source] : fields) {
-            CAPSTAN_TRY(const std::string value, value_of(source, core, unit_.plugin().config, where));
-            state->spec.field_selector += (state->spec.field_selector.empty() ? "" : ",") + field + "=" + value;
+            CAPSTAN_TRY(const std::string value,
+                        value_of(source, core, unit_.plugin().config, where));
+            state->spec.field_selector +=
+                (state->spec.field_selector.empty() ? "" : ",") + field + "=" + value;
         }
         const std::string gvk = watch.gvk.to_string();
         const auto counter = [&](std::string_view outcome) {
@@ -119,7 +125,10 @@ Result<void> Controller::start_watches(std::vector<ReadStore>& stores) {
         request.on_event = [this, watch](const cache::Event& event) { on_event(*watch, event); };
         request.on_state = [this, watch](const cache::WatchState& now) { on_state(*watch, now); };
         CAPSTAN_TRY(state->handle, unit_.core()->parts.cache.watch(std::move(request)));
-        stores.push_back({state->watch->gvk, state->watch->metadata_only, state->handle->store(), state->synced});
+        stores.push_back({state->watch->gvk,
+                          state->watch->metadata_only,
+                          state->handle->store(),
+                          state->synced});
         on_state(*watch, state->handle->state());
     }
     arm_resync();
@@ -147,7 +156,8 @@ void Controller::check_synced() {
     for (const auto& state : watches_) {
         all = all && state->synced->load();
         if (!state->synced->load() || state->last.state == cache::SyncState::degraded) {
-            waiting += (waiting.empty() ? "" : ", ") + state->spec.gvk.to_string() + ": " + described(state->last);
+            waiting += (waiting.empty() ? "" : ", ") + state->spec.gvk.to_string() + ": " +
+                       described(state->last);
         }
     }
     bool changed = false;
@@ -195,9 +205,13 @@ void Controller::on_event(WatchState& watch, const cache::Event& event) {
     wake_keys(watch, event, view.old_object, view.new_object, verdict.forced);
 }
 
-void Controller::wake_keys(const WatchState& watch, const cache::Event& event, const json::Value* old_object,
-                           const json::Value* new_object, bool forced) {
-    const plugin::MappedKeys mapped = plugin::map_keys(watch.watch->map, old_object, new_object, lookups());
+void Controller::wake_keys(const WatchState& watch,
+                           const cache::Event& event,
+                           const json::Value* old_object,
+                           const json::Value* new_object,
+                           bool forced) {
+    const plugin::MappedKeys mapped =
+        plugin::map_keys(watch.watch->map, old_object, new_object, lookups());
     if (mapped.truncated) {
         log_.warn("an event maps to too many keys; the rest is left to the resync",
                   {{"gvk", watch.spec.gvk.to_string()}, {"count", mapped.keys.size()}});
@@ -206,7 +220,8 @@ void Controller::wake_keys(const WatchState& watch, const cache::Event& event, c
     options.reason = reason_of(event, forced);
     options.priority = event.initial ? queue::kPriorityLow : queue::kPriorityNormal;
     for (const ObjectKey& key : mapped.keys) {
-        static_cast<void>(enqueue(key, options));  // a full queue is logged there and made good by the refill
+        // a full queue is logged there and made good by the refill
+        static_cast<void>(enqueue(key, options));
     }
 }
 
@@ -225,9 +240,12 @@ plugin::MapLookups Controller::lookups() {
         return result;
     }
     auto store = handle->store();
-    result.by_field = [store, keys_of](const GroupVersionKind&, std::string_view field, std::string_view value,
+    result.by_field = [store, keys_of](const GroupVersionKind&,
+                                       std::string_view field,
+                                       std::string_view value,
                                        std::string_view ns) {
-        return keys_of(store->by_index({cache::IndexSpec::Kind::field, std::string(field)}, value, ns));
+        return keys_of(
+            store->by_index({cache::IndexSpec::Kind::field, std::string(field)}, value, ns));
     };
     result.all = [store, keys_of](const GroupVersionKind&, std::string_view ns) {
         return keys_of(store->list({std::string(ns), nullptr}));

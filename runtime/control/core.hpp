@@ -59,12 +59,13 @@ struct Core {
     IntentBook intents;
     PluginMetrics plugin_metrics;
     HttpPool http;  // [io]
-    std::shared_ptr<EventRecorder> events;  // shared with its timers and calls in flight on the loop
+    // shared with its timers and calls in flight on the loop
+    std::shared_ptr<EventRecorder> events;
 
     MonotonicTime now() const noexcept { return parts.loop.now(); }
-    std::uint64_t random();  // [any]
-    double random_unit();    // [0, 1). [any]
-    std::string random_id(); // a version 4 UUID [any]
+    std::uint64_t random();   // [any]
+    double random_unit();     // [0, 1). [any]
+    std::string random_id();  // a version 4 UUID [any]
 
 private:
     std::mutex random_mutex_;  // guards parts.random

@@ -16,7 +16,8 @@ constexpr std::array<std::uint32_t, 256> make_crc32c_table() {
     for (std::uint32_t i = 0; i < 256; ++i) {
         std::uint32_t value = i;
         for (int bit = 0; bit < 8; ++bit) {
-            value = (value & 1u) != 0 ? (value >> 1) ^ 0x82F63B78u : value >> 1;  // Castagnoli, reflected
+            // Castagnoli, reflected
+            value = (value & 1u) != 0 ? (value >> 1) ^ 0x82F63B78u : value >> 1;
         }
         table[i] = value;
     }
@@ -49,7 +50,9 @@ class Hash final : public Digest {
 public:
     explicit Hash(EVP_MD_CTX* context) : context_(context) {}
     ~Hash() override { EVP_MD_CTX_free(context_); }
-    bool update(std::string_view bytes) override { return EVP_DigestUpdate(context_, bytes.data(), bytes.size()) == 1; }
+    bool update(std::string_view bytes) override {
+        return EVP_DigestUpdate(context_, bytes.data(), bytes.size()) == 1;
+    }
     Result<std::string> finish() override {
         std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
         unsigned length = 0;
@@ -68,7 +71,9 @@ public:
     explicit Hmac(EVP_MAC_CTX* context) : context_(context) {}
     ~Hmac() override { EVP_MAC_CTX_free(context_); }
     bool update(std::string_view bytes) override {
-        return EVP_MAC_update(context_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()) == 1;
+        return EVP_MAC_update(context_,
+                              reinterpret_cast<const unsigned char*>(bytes.data()),
+                              bytes.size()) == 1;
     }
     Result<std::string> finish() override {
         std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
@@ -97,8 +102,9 @@ Result<std::unique_ptr<Digest>> open_hmac(std::string_view key) {
     EVP_MAC_CTX* context = mac == nullptr ? nullptr : EVP_MAC_CTX_new(mac);
     EVP_MAC_free(mac);
     std::string name = "SHA256";
-    const OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name.data(), 0),
-                                 OSSL_PARAM_construct_end()};
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name.data(), 0),
+        OSSL_PARAM_construct_end()};
     // A null key pointer would mean "no key"; an empty key is a key.
     const auto* bytes = reinterpret_cast<const unsigned char*>(key.empty() ? "" : key.data());
     if (context == nullptr || EVP_MAC_init(context, bytes, key.size(), params) != 1) {
@@ -113,7 +119,9 @@ Result<std::unique_ptr<Digest>> open_hmac(std::string_view key) {
 std::string sha256(std::string_view bytes) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
     unsigned length = 0;
-    CAPSTAN_CHECK(EVP_Digest(bytes.data(), bytes.size(), raw.data(), &length, EVP_sha256(), nullptr) == 1, "sha256");
+    CAPSTAN_CHECK(
+        EVP_Digest(bytes.data(), bytes.size(), raw.data(), &length, EVP_sha256(), nullptr) == 1,
+        "sha256");
     return std::string(raw.begin(), raw.begin() + length);
 }
 
@@ -123,7 +131,8 @@ Result<std::unique_ptr<Digest>> Digest::open(std::int32_t algorithm, std::string
         case CAPSTAN_DIGEST_MD5: return open_hash(EVP_md5());
         case CAPSTAN_DIGEST_HMAC_SHA256: return open_hmac(key);
         case CAPSTAN_DIGEST_CRC32C: return std::unique_ptr<Digest>(std::make_unique<Crc32c>());
-        default: return fail(Code::invalid, "unknown digest algorithm " + std::to_string(algorithm));
+        default:
+            return fail(Code::invalid, "unknown digest algorithm " + std::to_string(algorithm));
     }
 }
 

@@ -1,4 +1,5 @@
-// Message digests for the host and for plugins (capstan.digest/1). Thread: any; one Digest on one thread.
+// Message digests for the host and for plugins (capstan.digest/1). Thread: any; one Digest on one
+// thread.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -14,8 +15,8 @@ std::string sha256(std::string_view bytes);  // 32 raw bytes
 
 class Digest {
 public:
-    // `algorithm`: CAPSTAN_DIGEST_…. Errors: invalid (unknown algorithm), unsupported (not in this OpenSSL, e.g. MD5
-    // in FIPS).
+    // `algorithm`: CAPSTAN_DIGEST_…. Errors: invalid (unknown algorithm), unsupported (not in this
+    // OpenSSL, e.g. MD5 in FIPS).
     static Result<std::unique_ptr<Digest>> open(std::int32_t algorithm, std::string_view key);
     virtual ~Digest() = default;
     virtual bool update(std::string_view bytes) = 0;

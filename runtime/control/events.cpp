@@ -24,12 +24,13 @@ std::string cut(std::string text, std::size_t bytes_max) {
 }  // namespace
 
 std::string EventRecord::object_key() const {
-    return controller + kSeparator + gvk.to_string() + kSeparator + regarding.ns + kSeparator + regarding.name +
-           kSeparator + uid;
+    return controller + kSeparator + gvk.to_string() + kSeparator + regarding.ns + kSeparator +
+           regarding.name + kSeparator + uid;
 }
 
 std::string EventRecord::series_key() const {
-    return object_key() + kSeparator + type + kSeparator + reason + kSeparator + action + kSeparator + note;
+    return object_key() + kSeparator + type + kSeparator + reason + kSeparator + action +
+           kSeparator + note;
 }
 
 std::shared_ptr<EventRecorder> EventRecorder::make(Core& core) {
@@ -69,9 +70,12 @@ bool EventRecorder::allowed(const std::string& object, MonotonicTime now) {
 
 void EventRecorder::forget_old(MonotonicTime now) {
     std::erase_if(series_, [now](const auto& entry) {
-        return entry.second.seen + kSeriesWindow < now && entry.second.written == entry.second.count;
+        return entry.second.seen + kSeriesWindow < now &&
+               entry.second.written == entry.second.count;
     });
-    std::erase_if(buckets_, [now](const auto& entry) { return entry.second.filled + kEventRefill * kEventBurst < now; });
+    std::erase_if(buckets_, [now](const auto& entry) {
+        return entry.second.filled + kEventRefill * kEventBurst < now;
+    });
 }
 
 void EventRecorder::take(EventRecord record) {
@@ -90,8 +94,8 @@ void EventRecorder::take(EventRecord record) {
     if (series_.size() >= kEventSeriesMax || buckets_.size() >= kEventSeriesMax) {
         forget_old(now);
     }
-    if (waiting_.size() >= kEventsWaiting || series_.size() >= kEventSeriesMax || buckets_.size() >= kEventSeriesMax ||
-        !allowed(record.object_key(), now)) {
+    if (waiting_.size() >= kEventsWaiting || series_.size() >= kEventSeriesMax ||
+        buckets_.size() >= kEventSeriesMax || !allowed(record.object_key(), now)) {
         core_.metrics.recorded_events.with({"dropped"}).add();
         return;
     }
@@ -138,20 +142,24 @@ void EventRecorder::send(const std::string& key) {
         }
         recorder->core_.metrics.recorded_events.with({result ? "sent" : "failed"}).add();
         if (!result) {
-            recorder->core_.parts.log.debug("event was not recorded", {{"error", result.error().message}});
+            recorder->core_.parts.log.debug("event was not recorded",
+                                            {{"error", result.error().message}});
         }
         recorder->flying_.erase(id);
         recorder->pump();
     };
     if (s.created) {
-        const json::Value series = {{"count", s.count}, {"lastObservedTime", to_rfc3339_micro(s.last)}};
+        const json::Value series = {{"count", s.count},
+                                    {"lastObservedTime", to_rfc3339_micro(s.last)}};
         const json::Value patch = {{"series", series}};
         kube::PatchOptions options;
         options.field_manager = "capstan";
-        flying_[id] = core_.parts.client.patch(kEventKind, {s.ns, s.name}, json::dump(patch), options, done);
+        flying_[id] =
+            core_.parts.client.patch(kEventKind, {s.ns, s.name}, json::dump(patch), options, done);
         return;
     }
-    json::Value regarding = {{"apiVersion", r.gvk.api_version()}, {"kind", r.gvk.kind}, {"name", r.regarding.name}};
+    json::Value regarding = {
+        {"apiVersion", r.gvk.api_version()}, {"kind", r.gvk.kind}, {"name", r.regarding.name}};
     if (!r.regarding.ns.empty()) {
         regarding.set("namespace", r.regarding.ns);
     }
@@ -198,7 +206,8 @@ void EventRecorder::flush_series() {
         }
         if (series.sent + kSeriesEvery > now) {
             next = std::min(next, series.sent + kSeriesEvery);
-        } else if (waiting_.size() < kEventsWaiting && std::find(waiting_.begin(), waiting_.end(), key) == waiting_.end()) {
+        } else if (waiting_.size() < kEventsWaiting &&
+                   std::find(waiting_.begin(), waiting_.end(), key) == waiting_.end()) {
             waiting_.push_back(key);
         }
     }

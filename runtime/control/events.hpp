@@ -1,9 +1,11 @@
-// Kubernetes Events (events.k8s.io/v1) on behalf of plugins: merged into series, limited per object, never blocking.
+// Kubernetes Events (events.k8s.io/v1) on behalf of plugins: merged into series, limited per
+// object, never blocking.
 //
-// The first event of a kind for an object is created; equal ones within kSeriesWindow raise the count of its series,
-// written at most every kSeriesEvery. An object's events pass a bucket of kEventBurst that refills one per kEventRefill.
-// What cannot be sent at once waits, at most kEventsWaiting; beyond it events are dropped and counted. A failed request
-// is not repeated: Events are a courtesy. Thread: record() any; the rest on the loop.
+// The first event of a kind for an object is created; equal ones within kSeriesWindow raise the
+// count of its series, written at most every kSeriesEvery. An object's events pass a bucket of
+// kEventBurst that refills one per kEventRefill. What cannot be sent at once waits, at most
+// kEventsWaiting; beyond it events are dropped and counted. A failed request is not repeated:
+// Events are a courtesy. Thread: record() any; the rest on the loop.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -27,7 +29,8 @@ inline constexpr std::size_t kEventBurst = 25;
 inline constexpr std::chrono::seconds kEventRefill{300};
 inline constexpr std::size_t kEventsWaiting = 256;
 inline constexpr std::size_t kEventsInFlight = 4;
-inline constexpr std::size_t kEventSeriesMax = 4096;  // remembered; beyond it the oldest is forgotten
+// remembered; beyond it the oldest is forgotten
+inline constexpr std::size_t kEventSeriesMax = 4096;
 inline constexpr std::size_t kEventNoteBytesMax = 1024;  // the API's limit
 inline constexpr std::size_t kEventReasonBytesMax = 128;
 

@@ -1,7 +1,9 @@
-// Opaque handles that may go stale without harm: what a plugin holds is a table index and a generation, never an address.
+// Opaque handles that may go stale without harm: what a plugin holds is a table index and a
+// generation, never an address.
 //
-// The C ABI has functions that get nothing but a handle (release, notify, read), so the tables are one per process: the
-// only mutable global of the host, reached through handles(). Entries keep what they need of their runtime themselves.
+// The C ABI has functions that get nothing but a handle (release, notify, read), so the tables are
+// one per process: the only mutable global of the host, reached through handles(). Entries keep
+// what they need of their runtime themselves.
 // Thread: any.
 #pragma once
 
@@ -74,7 +76,8 @@ private:
     // 4 bits kind, 36 bits generation, 24 bits index + 1.
     static constexpr std::uint64_t kGenerationMask = (std::uint64_t{1} << 36) - 1;
     static void* encode(std::uint32_t index, std::uint64_t generation) {
-        const std::uint64_t bits = (std::uint64_t{Kind} << 60) | (generation << 24) | (std::uint64_t{index} + 1);
+        const std::uint64_t bits =
+            (std::uint64_t{Kind} << 60) | (generation << 24) | (std::uint64_t{index} + 1);
         return reinterpret_cast<void*>(static_cast<std::uintptr_t>(bits));
     }
     const Slot* slot_of(const void* handle) const {
@@ -84,7 +87,9 @@ private:
             return nullptr;
         }
         const Slot& slot = slots_[index];
-        return slot.value != nullptr && slot.generation == ((bits >> 24) & kGenerationMask) ? &slot : nullptr;
+        return slot.value != nullptr && slot.generation == ((bits >> 24) & kGenerationMask)
+                   ? &slot
+                   : nullptr;
     }
 
     mutable std::mutex mutex_;  // guards both

@@ -10,7 +10,8 @@
 namespace capstan::control {
 namespace {
 
-// The stores this plugin watches the kind with; empty: none. *synced: at least one holds a first state.
+// The stores this plugin watches the kind with; empty: none. *synced: at least one holds a first
+// state.
 std::vector<const ReadStore*> stores_of(const CallState& call, std::string_view gk, bool* synced) {
     std::vector<const ReadStore*> found;
     *synced = false;
@@ -23,8 +24,10 @@ std::vector<const ReadStore*> stores_of(const CallState& call, std::string_view 
     return found;
 }
 
-capstan_rc refuse_stores(const CallState& call, std::string_view gk,
-                         const std::vector<const ReadStore*>& stores, bool synced) {
+capstan_rc refuse_stores(const CallState& call,
+                         std::string_view gk,
+                         const std::vector<const ReadStore*>& stores,
+                         bool synced) {
     if (stores.empty()) {
         call.core->metrics.denied.with({call.unit->manifest().id}).add();
         call.log.error("read outside the manifest", {{"gvk", gk}});
@@ -36,7 +39,11 @@ capstan_rc refuse_stores(const CallState& call, std::string_view gk,
     return CAPSTAN_OK;
 }
 
-capstan_rc get(capstan_call* handle, capstan_str gk, capstan_str ns, capstan_str name, const capstan_obj** out) noexcept {
+capstan_rc get(capstan_call* handle,
+               capstan_str gk,
+               capstan_str ns,
+               capstan_str name,
+               const capstan_obj** out) noexcept {
     capstan_rc rc = CAPSTAN_OK;
     const auto call = enter(handle, &rc, true);
     if (call == nullptr) {
@@ -52,14 +59,19 @@ capstan_rc get(capstan_call* handle, capstan_str gk, capstan_str ns, capstan_str
     for (const ReadStore* store : stores) {
         if (auto object = store->store->get(key); object != nullptr) {
             *out = call->hand_out(std::move(object), store->gvk, false);
-            return *out == nullptr ? report(CAPSTAN_E_TOO_LARGE, "no object handle is left") : CAPSTAN_OK;
+            return *out == nullptr ? report(CAPSTAN_E_TOO_LARGE, "no object handle is left")
+                                   : CAPSTAN_OK;
         }
     }
     return report(CAPSTAN_E_NOT_FOUND, text(gk) + " " + key.to_string() + " is not in the cache");
 }
 
-capstan_rc list(capstan_call* handle, capstan_str gk, capstan_str ns, capstan_str selector,
-                capstan_rc (*visit)(void*, const capstan_obj*), void* user) noexcept {
+capstan_rc list(capstan_call* handle,
+                capstan_str gk,
+                capstan_str ns,
+                capstan_str selector,
+                capstan_rc (*visit)(void*, const capstan_obj*),
+                void* user) noexcept {
     capstan_rc rc = CAPSTAN_OK;
     const auto call = enter(handle, &rc, true);
     if (call == nullptr) {
@@ -87,15 +99,19 @@ capstan_rc list(capstan_call* handle, capstan_str gk, capstan_str ns, capstan_st
     }
     if (stores.size() > 1) {
         const auto key = [](const Found& f) { return std::pair(f.object->ns(), f.object->name()); };
-        std::stable_sort(found.begin(), found.end(), [&](const Found& a, const Found& b) { return key(a) < key(b); });
+        std::stable_sort(found.begin(), found.end(), [&](const Found& a, const Found& b) {
+            return key(a) < key(b);
+        });
         const auto same = [&](const Found& a, const Found& b) { return key(a) == key(b); };
         found.erase(std::unique(found.begin(), found.end(), same), found.end());
     }
     if (found.size() > kListItemsMax) {
-        return report(CAPSTAN_E_TOO_LARGE, "more than " + std::to_string(kListItemsMax) + " objects");
+        return report(CAPSTAN_E_TOO_LARGE,
+                      "more than " + std::to_string(kListItemsMax) + " objects");
     }
     for (Found& f : found) {
-        auto reference = std::make_shared<ObjectRef>(ObjectRef{std::move(f.object), f.store->gvk, false, true, {}});
+        auto reference = std::make_shared<ObjectRef>(
+            ObjectRef{std::move(f.object), f.store->gvk, false, true, {}});
         void* borrowed = handles().objects.insert(std::move(reference));
         if (borrowed == nullptr) {
             return report(CAPSTAN_E_TOO_LARGE, "no object handle is left");
@@ -140,6 +156,7 @@ void release(const capstan_obj* handle) noexcept {
 
 }  // namespace
 
-const capstan_ext_cache kCacheTable{{sizeof(capstan_ext_cache), CAPSTAN_ABI}, &get, &list, &bytes, &field, &release};
+const capstan_ext_cache kCacheTable{
+    {sizeof(capstan_ext_cache), CAPSTAN_ABI}, &get, &list, &bytes, &field, &release};
 
 }  // namespace capstan::control

@@ -12,7 +12,8 @@ namespace {
 using kube::CallHandle;
 using kube::ObjectPtr;
 
-MonotonicTime request_deadline(const CallState& call, std::chrono::nanoseconds usual = kube::kCallTimeout) {
+MonotonicTime request_deadline(const CallState& call,
+                               std::chrono::nanoseconds usual = kube::kCallTimeout) {
     return std::min(call.deadline, call.core->now() + usual);
 }
 
@@ -23,26 +24,40 @@ struct Asked {
     kube::Resource resource;
 };
 
-capstan_rc deny(const CallState& call, std::string_view verb, const GroupVersionKind& gvk, std::string_view resource) {
+capstan_rc deny(const CallState& call,
+                std::string_view verb,
+                const GroupVersionKind& gvk,
+                std::string_view resource) {
     call.core->metrics.denied.with({call.unit->manifest().id}).add();
     call.log.error("request outside the manifest's permissions is not sent",
                    {{"verb", verb}, {"group", gvk.group}, {"resource", resource}});
     const std::string group = gvk.group.empty() ? "\"\"" : gvk.group;
-    return report(CAPSTAN_E_DENIED, "the manifest does not permit " + std::string(verb) + " on " + std::string(resource) +
-                                        " in group " + group);
+    return report(CAPSTAN_E_DENIED,
+                  "the manifest does not permit " + std::string(verb) + " on " +
+                      std::string(resource) + " in group " + group);
 }
 
 bool any_rule(const plugin::Manifest& manifest, std::string_view verb, std::string_view group) {
     const auto has = [](const std::vector<std::string>& list, std::string_view wanted) {
-        return std::any_of(list.begin(), list.end(), [&](const std::string& s) { return s == wanted || s == "*"; });
+        return std::any_of(list.begin(), list.end(), [&](const std::string& s) {
+            return s == wanted || s == "*";
+        });
     };
-    return std::any_of(manifest.permissions.begin(), manifest.permissions.end(),
-                       [&](const plugin::PermissionRule& rule) { return has(rule.groups, group) && has(rule.verbs, verb); });
+    return std::any_of(manifest.permissions.begin(),
+                       manifest.permissions.end(),
+                       [&](const plugin::PermissionRule& rule) {
+                           return has(rule.groups, group) && has(rule.verbs, verb);
+                       });
 }
 
 // Parses, resolves and permits. On refusal *rc says what to return.
-bool permit(Asked& asked, capstan_call* handle, capstan_str gvk_text, std::string_view verb, std::string_view name,
-            std::string_view sub, capstan_rc* rc) {
+bool permit(Asked& asked,
+            capstan_call* handle,
+            capstan_str gvk_text,
+            std::string_view verb,
+            std::string_view name,
+            std::string_view sub,
+            capstan_rc* rc) {
     asked.call = enter(handle, rc);
     if (asked.call == nullptr) {
         return false;
@@ -64,7 +79,9 @@ bool permit(Asked& asked, capstan_call* handle, capstan_str gvk_text, std::strin
     }
     Core& core = *call.core;
     auto resource = await_on_loop<kube::Resource, int>(
-        call, request_deadline(call), [&core, wanted = asked.gvk](std::function<void(Result<kube::Resource>)> done) {
+        call,
+        request_deadline(call),
+        [&core, wanted = asked.gvk](std::function<void(Result<kube::Resource>)> done) {
             core.parts.client.resources().resolve(wanted, std::move(done));
             return 0;
         });
@@ -80,7 +97,10 @@ bool permit(Asked& asked, capstan_call* handle, capstan_str gvk_text, std::strin
     return true;
 }
 
-capstan_rc hand_over(CallState& call, ObjectPtr object, const GroupVersionKind& gvk, const capstan_obj** out) {
+capstan_rc hand_over(CallState& call,
+                     ObjectPtr object,
+                     const GroupVersionKind& gvk,
+                     const capstan_obj** out) {
     if (out == nullptr) {
         return CAPSTAN_OK;
     }
@@ -88,12 +108,17 @@ capstan_rc hand_over(CallState& call, ObjectPtr object, const GroupVersionKind& 
     return *out == nullptr ? report(CAPSTAN_E_TOO_LARGE, "no object handle is left") : CAPSTAN_OK;
 }
 
-Result<ObjectPtr> await_object(CallState& call, MonotonicTime until,
+Result<ObjectPtr> await_object(CallState& call,
+                               MonotonicTime until,
                                std::function<CallHandle(kube::Client::ObjectDone)> begin) {
     return await_on_loop<ObjectPtr, CallHandle>(call, until, std::move(begin));
 }
 
-capstan_rc get(capstan_call* handle, capstan_str gvk, capstan_str ns, capstan_str name, const capstan_obj** out) noexcept {
+capstan_rc get(capstan_call* handle,
+               capstan_str gvk,
+               capstan_str ns,
+               capstan_str name,
+               const capstan_obj** out) noexcept {
     capstan_rc rc = CAPSTAN_OK;
     Asked asked;
     if (!permit(asked, handle, gvk, "get", view(name), "", &rc)) {
@@ -103,15 +128,21 @@ capstan_rc get(capstan_call* handle, capstan_str gvk, capstan_str ns, capstan_st
     kube::GetOptions options;
     options.deadline = request_deadline(call);
     kube::Client& client = call.core->parts.client;
-    auto object = await_object(call, options.deadline,
-                               [&client, options, kind = asked.gvk, key = ObjectKey{text(ns), text(name)}](auto done) {
-                                   return client.get(kind, key, options, std::move(done));
-                               });
-    return object ? hand_over(call, std::move(object).value(), asked.gvk, out) : report(object.error());
+    auto object =
+        await_object(call,
+                     options.deadline,
+                     [&client, options, kind = asked.gvk, key = ObjectKey{text(ns), text(name)}](
+                         auto done) { return client.get(kind, key, options, std::move(done)); });
+    return object ? hand_over(call, std::move(object).value(), asked.gvk, out)
+                  : report(object.error());
 }
 
-capstan_rc list(capstan_call* handle, capstan_str gvk, capstan_str ns, capstan_str selector,
-                capstan_rc (*visit)(void*, const capstan_obj*), void* user) noexcept {
+capstan_rc list(capstan_call* handle,
+                capstan_str gvk,
+                capstan_str ns,
+                capstan_str selector,
+                capstan_rc (*visit)(void*, const capstan_obj*),
+                void* user) noexcept {
     capstan_rc rc = CAPSTAN_OK;
     Asked asked;
     if (!permit(asked, handle, gvk, "list", "", "", &rc)) {
@@ -126,7 +157,9 @@ capstan_rc list(capstan_call* handle, capstan_str gvk, capstan_str ns, capstan_s
     do {
         options.deadline = request_deadline(call, kube::kListTimeout);
         auto page = await_on_loop<kube::ListPage, CallHandle>(
-            call, options.deadline, [&client, options, kind = asked.gvk](std::function<void(Result<kube::ListPage>)> done) {
+            call,
+            options.deadline,
+            [&client, options, kind = asked.gvk](std::function<void(Result<kube::ListPage>)> done) {
                 return client.list(kind, options, std::move(done));
             });
         if (!page) {
@@ -134,7 +167,8 @@ capstan_rc list(capstan_call* handle, capstan_str gvk, capstan_str ns, capstan_s
         }
         for (ObjectPtr& object : page.value().items) {
             if (++seen > kListItemsMax) {
-                return report(CAPSTAN_E_TOO_LARGE, "more than " + std::to_string(kListItemsMax) + " objects");
+                return report(CAPSTAN_E_TOO_LARGE,
+                              "more than " + std::to_string(kListItemsMax) + " objects");
             }
             auto reference = std::make_shared<ObjectRef>(
                 ObjectRef{std::move(object), asked.gvk, true, true, call.weak_from_this()});
@@ -154,7 +188,9 @@ capstan_rc list(capstan_call* handle, capstan_str gvk, capstan_str ns, capstan_s
 }
 
 void count_write(const CallState& call, std::string_view verb, const Result<ObjectPtr>& result) {
-    call.core->metrics.writes.with({call.unit->manifest().id, verb, result ? "ok" : to_string(result.error().code)}).add();
+    call.core->metrics.writes
+        .with({call.unit->manifest().id, verb, result ? "ok" : to_string(result.error().code)})
+        .add();
 }
 
 // The object's key; apiVersion and kind are checked against `gvk` and filled in when absent.
@@ -162,7 +198,8 @@ Result<ObjectKey> check_object(json::Value& object, const GroupVersionKind& gvk)
     if (!object.is_object()) {
         return fail(Code::invalid, "the object is no JSON object");
     }
-    const std::pair<const char*, std::string> expected[] = {{"apiVersion", gvk.api_version()}, {"kind", gvk.kind}};
+    const std::pair<const char*, std::string> expected[] = {{"apiVersion", gvk.api_version()},
+                                                            {"kind", gvk.kind}};
     for (const auto& [member, value] : expected) {
         const json::View found = json::View(object)[std::string_view(member)];
         if (!found.present()) {
@@ -187,11 +224,16 @@ ObjectPtr cached_object(const CallState& call, const GroupVersionKind& gvk, cons
     return nullptr;
 }
 
-capstan_rc apply(capstan_call* handle, capstan_str gvk, capstan_str obj_json, capstan_str sub, std::uint32_t flags,
+capstan_rc apply(capstan_call* handle,
+                 capstan_str gvk,
+                 capstan_str obj_json,
+                 capstan_str sub,
+                 std::uint32_t flags,
                  const capstan_obj** out) noexcept {
     capstan_rc rc = CAPSTAN_OK;
     if (obj_json.len > kube::kRequestBytesMax) {
-        return report(CAPSTAN_E_TOO_LARGE, "the object is over " + std::to_string(kube::kRequestBytesMax) + " bytes");
+        return report(CAPSTAN_E_TOO_LARGE,
+                      "the object is over " + std::to_string(kube::kRequestBytesMax) + " bytes");
     }
     auto parsed = json::parse(view(obj_json));
     if (!parsed) {
@@ -232,10 +274,11 @@ capstan_rc apply(capstan_call* handle, capstan_str gvk, capstan_str obj_json, ca
     options.dry_run = dry_run;
     options.deadline = request_deadline(call);
     kube::Client& client = call.core->parts.client;
-    auto object = await_object(call, options.deadline,
-                               [&client, options, kind = asked.gvk, k = key.value(), body = json::dump(intent)](auto done) {
-                                   return client.patch(kind, k, body, options, std::move(done));
-                               });
+    auto object = await_object(
+        call,
+        options.deadline,
+        [&client, options, kind = asked.gvk, k = key.value(), body = json::dump(intent)](
+            auto done) { return client.patch(kind, k, body, options, std::move(done)); });
     count_write(call, "apply", object);
     if (!object) {
         call.core->intents.forget(id);  // after a timeout nobody knows what holds
@@ -248,14 +291,21 @@ capstan_rc apply(capstan_call* handle, capstan_str gvk, capstan_str obj_json, ca
     return hand_over(call, std::move(object).value(), asked.gvk, out);
 }
 
-capstan_rc patch(capstan_call* handle, capstan_str gvk, capstan_str ns, capstan_str name, std::int32_t type,
-                 capstan_str body, capstan_str sub, const capstan_obj** out) noexcept {
+capstan_rc patch(capstan_call* handle,
+                 capstan_str gvk,
+                 capstan_str ns,
+                 capstan_str name,
+                 std::int32_t type,
+                 capstan_str body,
+                 capstan_str sub,
+                 const capstan_obj** out) noexcept {
     capstan_rc rc = CAPSTAN_OK;
     if (type != CAPSTAN_PATCH_JSON && type != CAPSTAN_PATCH_MERGE) {
         return report(CAPSTAN_E_INVALID, "unknown patch type " + std::to_string(type));
     }
     if (body.len > kube::kRequestBytesMax) {
-        return report(CAPSTAN_E_TOO_LARGE, "the patch is over " + std::to_string(kube::kRequestBytesMax) + " bytes");
+        return report(CAPSTAN_E_TOO_LARGE,
+                      "the patch is over " + std::to_string(kube::kRequestBytesMax) + " bytes");
     }
     Asked asked;
     if (!permit(asked, handle, gvk, "patch", view(name), view(sub), &rc)) {
@@ -268,18 +318,23 @@ capstan_rc patch(capstan_call* handle, capstan_str gvk, capstan_str ns, capstan_
     options.field_manager = call.unit->manifest().field_manager;
     options.deadline = request_deadline(call);
     kube::Client& client = call.core->parts.client;
-    auto object = await_object(call, options.deadline,
-                               [&client, options, kind = asked.gvk, key = ObjectKey{text(ns), text(name)},
+    auto object = await_object(call,
+                               options.deadline,
+                               [&client,
+                                options,
+                                kind = asked.gvk,
+                                key = ObjectKey{text(ns), text(name)},
                                 bytes = text(body)](auto done) {
                                    return client.patch(kind, key, bytes, options, std::move(done));
                                });
     count_write(call, "patch", object);
     if (!object) {
         Error error = object.error();
-        // The API server answers a failed "test" of a JSON patch with 422 and this text: the object is not what the
-        // patch was made for, which is a conflict and not a bad patch.
+        // The API server answers a failed "test" of a JSON patch with 422 and this text: the object
+        // is not what the patch was made for, which is a conflict and not a bad patch.
         if (type == CAPSTAN_PATCH_JSON && error.code == Code::invalid &&
-            error.message.find("rejected our request due to an error in our request") != std::string::npos) {
+            error.message.find("rejected our request due to an error in our request") !=
+                std::string::npos) {
             error.code = Code::conflict;
         }
         return report(error);
@@ -288,10 +343,14 @@ capstan_rc patch(capstan_call* handle, capstan_str gvk, capstan_str ns, capstan_
     return hand_over(call, std::move(object).value(), asked.gvk, out);
 }
 
-capstan_rc create(capstan_call* handle, capstan_str gvk, capstan_str obj_json, const capstan_obj** out) noexcept {
+capstan_rc create(capstan_call* handle,
+                  capstan_str gvk,
+                  capstan_str obj_json,
+                  const capstan_obj** out) noexcept {
     capstan_rc rc = CAPSTAN_OK;
     if (obj_json.len > kube::kRequestBytesMax) {
-        return report(CAPSTAN_E_TOO_LARGE, "the object is over " + std::to_string(kube::kRequestBytesMax) + " bytes");
+        return report(CAPSTAN_E_TOO_LARGE,
+                      "the object is over " + std::to_string(kube::kRequestBytesMax) + " bytes");
     }
     auto parsed = json::parse(view(obj_json));
     if (!parsed) {
@@ -310,8 +369,12 @@ capstan_rc create(capstan_call* handle, capstan_str gvk, capstan_str obj_json, c
     options.field_manager = call.unit->manifest().field_manager;
     options.deadline = request_deadline(call);
     kube::Client& client = call.core->parts.client;
-    auto object = await_object(call, options.deadline,
-                               [&client, options, kind = asked.gvk, ns = key.value().ns,
+    auto object = await_object(call,
+                               options.deadline,
+                               [&client,
+                                options,
+                                kind = asked.gvk,
+                                ns = key.value().ns,
                                 bytes = json::dump(parsed.value())](auto done) {
                                    return client.create(kind, ns, bytes, options, std::move(done));
                                });
@@ -354,7 +417,8 @@ capstan_rc remove(capstan_call* handle, const capstan_obj* obj, capstan_str opti
         if (call == nullptr) {
             return rc;
         }
-        return report(CAPSTAN_E_INVALID, "only an object from a live get of the same call can be deleted");
+        return report(CAPSTAN_E_INVALID,
+                      "only an object from a live get of the same call can be deleted");
     }
     capstan_rc rc = CAPSTAN_OK;
     Asked asked;
@@ -372,7 +436,8 @@ capstan_rc remove(capstan_call* handle, const capstan_obj* obj, capstan_str opti
     options.value().resource_version = std::string(reference->object->resource_version());
     options.value().deadline = request_deadline(call);
     kube::Client& client = call.core->parts.client;
-    auto object = await_object(call, options.value().deadline,
+    auto object = await_object(call,
+                               options.value().deadline,
                                [&client, o = options.value(), kind = asked.gvk, key](auto done) {
                                    return client.remove(kind, key, o, std::move(done));
                                });

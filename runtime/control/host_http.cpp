@@ -80,7 +80,8 @@ Result<Wanted> parse_request(std::string_view request_json) {
         }
         out.request.headers.emplace_back(header.key, *value);
     }
-    out.timeout = std::chrono::milliseconds(std::clamp<std::int64_t>(wanted["timeoutMs"].int_or(10'000), 1, 3'600'000));
+    out.timeout = std::chrono::milliseconds(
+        std::clamp<std::int64_t>(wanted["timeoutMs"].int_or(10'000), 1, 3'600'000));
     const json::View tls = wanted["tls"];
     out.client.tls.ca_pem = tls["caPem"].string_or("");
     out.client.tls.certificate_pem = tls["certificatePem"].string_or("");
@@ -114,7 +115,10 @@ net::StreamHandler handler_of(const std::shared_ptr<HttpState>& state) {
     return handler;
 }
 
-capstan_rc open(capstan_call* handle, capstan_str request_json, std::int64_t body_len, capstan_http** out) noexcept {
+capstan_rc open(capstan_call* handle,
+                capstan_str request_json,
+                std::int64_t body_len,
+                capstan_http** out) noexcept {
     capstan_rc rc = CAPSTAN_OK;
     const auto call = enter(handle, &rc);
     if (call == nullptr) {
@@ -133,7 +137,9 @@ capstan_rc open(capstan_call* handle, capstan_str request_json, std::int64_t bod
     state->head_deadline = call->core->now() + wanted.value().timeout;
     Core& core = *call->core;
     auto opened = await_on_loop<bool, int>(
-        *call, call->deadline, [&core, state, w = std::move(wanted).value()](std::function<void(Result<bool>)> done) {
+        *call,
+        call->deadline,
+        [&core, state, w = std::move(wanted).value()](std::function<void(Result<bool>)> done) {
             auto client = core.http.client(w.client);
             if (!client) {
                 done(fail(client.error()));
@@ -183,13 +189,14 @@ std::shared_ptr<HttpState> find(capstan_http* handle, capstan_rc* rc) {
 
 // Ends the body with `last`. Waits until the loop took the bytes.
 capstan_rc send_body(HttpState& state, std::string bytes, bool last) {
-    state.call->core->parts.loop.post([self = state.shared_from_this(), b = std::move(bytes), last]() mutable {
-        if (self->stream != nullptr) {
-            self->stream->write(std::move(b), last, [self](Result<void> result) {
-                self->change([&] { self->wrote.emplace(std::move(result)); });
-            });
-        }
-    });
+    state.call->core->parts.loop.post(
+        [self = state.shared_from_this(), b = std::move(bytes), last]() mutable {
+            if (self->stream != nullptr) {
+                self->stream->write(std::move(b), last, [self](Result<void> result) {
+                    self->change([&] { self->wrote.emplace(std::move(result)); });
+                });
+            }
+        });
     // An answer may come, and end the exchange, before the body is out.
     const auto ready = [&state] {
         const std::lock_guard lock(state.mutex);
@@ -215,7 +222,8 @@ capstan_rc write(capstan_http* handle, capstan_str bytes) noexcept {
         return rc;
     }
     const auto size = static_cast<std::int64_t>(bytes.len);
-    if (state->body_ended || (state->body_bytes >= 0 && state->written + size > state->body_bytes)) {
+    if (state->body_ended ||
+        (state->body_bytes >= 0 && state->written + size > state->body_bytes)) {
         return report(CAPSTAN_E_INVALID, "more body than announced");
     }
     if (size == 0) {
@@ -230,15 +238,18 @@ std::string headers_to_json(const net::Headers& headers) {
     json::Value out = json::object();
     for (const auto& [name, value] : headers) {
         std::string lower = name;
-        std::transform(lower.begin(), lower.end(), lower.begin(),
-                       [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+        std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+            return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        });
         json::Value* known = out.find(lower);
         out.set(lower, known == nullptr ? value : *known->if_string() + ", " + value);
     }
     return json::dump(out);
 }
 
-capstan_rc await_head(capstan_http* handle, std::int32_t* status, capstan_str* headers_json) noexcept {
+capstan_rc await_head(capstan_http* handle,
+                      std::int32_t* status,
+                      capstan_str* headers_json) noexcept {
     capstan_rc rc = CAPSTAN_OK;
     const auto state = find(handle, &rc);
     if (state == nullptr) {
@@ -272,7 +283,11 @@ capstan_rc await_head(capstan_http* handle, std::int32_t* status, capstan_str* h
     return CAPSTAN_OK;
 }
 
-capstan_rc read(capstan_http* handle, char* buffer, std::uint64_t cap, std::uint64_t until_ns, std::uint64_t* n) noexcept {
+capstan_rc read(capstan_http* handle,
+                char* buffer,
+                std::uint64_t cap,
+                std::uint64_t until_ns,
+                std::uint64_t* n) noexcept {
     *n = 0;
     capstan_rc rc = CAPSTAN_OK;
     const auto state = find(handle, &rc);
@@ -308,7 +323,8 @@ capstan_rc read(capstan_http* handle, char* buffer, std::uint64_t cap, std::uint
         state->chunk = std::exchange(state->data, {});
         state->chunk_used = 0;
     }
-    const std::size_t count = std::min<std::size_t>(state->chunk.size() - state->chunk_used, static_cast<std::size_t>(cap));
+    const std::size_t count = std::min<std::size_t>(state->chunk.size() - state->chunk_used,
+                                                    static_cast<std::size_t>(cap));
     std::memcpy(buffer, state->chunk.data() + state->chunk_used, count);
     state->chunk_used += count;
     *n = count;
@@ -324,6 +340,7 @@ void close(capstan_http* handle) noexcept {
 
 }  // namespace
 
-const capstan_ext_http kHttpTable{{sizeof(capstan_ext_http), CAPSTAN_ABI}, &open, &write, &await_head, &read, &close};
+const capstan_ext_http kHttpTable{
+    {sizeof(capstan_ext_http), CAPSTAN_ABI}, &open, &write, &await_head, &read, &close};
 
 }  // namespace capstan::control

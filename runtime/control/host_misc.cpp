@@ -26,7 +26,9 @@ namespace {
 
 // ---- capstan.clock/1
 
-std::uint64_t monotonic_ns(const capstan_host* host) noexcept { return ns_of(unit_of(host).core()->now()); }
+std::uint64_t monotonic_ns(const capstan_host* host) noexcept {
+    return ns_of(unit_of(host).core()->now());
+}
 
 std::int64_t wall_ns(const capstan_host* host) noexcept {
     return unit_of(host).core()->parts.loop.wall_now().time_since_epoch().count();
@@ -36,7 +38,9 @@ capstan_token* token_create(const capstan_host*) noexcept {
     return static_cast<capstan_token*>(handles().tokens.insert(std::make_shared<TokenState>()));
 }
 
-void token_destroy(capstan_token* token) noexcept { handles().tokens.take(token); }
+void token_destroy(capstan_token* token) noexcept {
+    handles().tokens.take(token);
+}
 
 void notify(capstan_token* handle) noexcept {
     const auto token = handles().tokens.find(handle);
@@ -50,7 +54,9 @@ void notify(capstan_token* handle) noexcept {
     }
 }
 
-capstan_rc wait(capstan_call* handle, capstan_token* token_handle, std::uint64_t until_ns) noexcept {
+capstan_rc wait(capstan_call* handle,
+                capstan_token* token_handle,
+                std::uint64_t until_ns) noexcept {
     capstan_rc rc = CAPSTAN_OK;
     const auto call = enter(handle, &rc);
     if (call == nullptr) {
@@ -79,31 +85,45 @@ capstan_rc wait(capstan_call* handle, capstan_token* token_handle, std::uint64_t
     rc = call->wait(*signal, ready, time_of(until_ns));
     if (token != nullptr) {
         const std::lock_guard lock(token->mutex);
-        token->waiters.erase(std::remove(token->waiters.begin(), token->waiters.end(), signal.get()), token->waiters.end());
+        token->waiters.erase(
+            std::remove(token->waiters.begin(), token->waiters.end(), signal.get()),
+            token->waiters.end());
     }
     return rc == CAPSTAN_OK ? rc : report(rc, "the wait ended without a notice");
 }
 
 // ---- capstan.metrics/1
 
-capstan_rc add_metric(const capstan_host* host, std::int32_t type, capstan_str name, capstan_str help,
-                      const capstan_str* labels, std::uint32_t label_count, const double* buckets,
-                      std::uint32_t bucket_count, std::uint32_t* handle) noexcept {
+capstan_rc add_metric(const capstan_host* host,
+                      std::int32_t type,
+                      capstan_str name,
+                      capstan_str help,
+                      const capstan_str* labels,
+                      std::uint32_t label_count,
+                      const double* buckets,
+                      std::uint32_t bucket_count,
+                      std::uint32_t* handle) noexcept {
     std::vector<std::string_view> names;
     for (std::uint32_t i = 0; i < std::min(label_count, std::uint32_t{kPluginLabelsMax + 1}); ++i) {
         names.push_back(view(labels[i]));
     }
-    const std::span<const double> bounds(buckets, std::min<std::size_t>(bucket_count, kPluginBucketsMax + 1));
-    auto added = unit_of(host).core()->plugin_metrics.add(type, view(name), view(help), names, bounds);
+    const std::span<const double> bounds(
+        buckets, std::min<std::size_t>(bucket_count, kPluginBucketsMax + 1));
+    auto added =
+        unit_of(host).core()->plugin_metrics.add(type, view(name), view(help), names, bounds);
     if (!added) {
-        unit_of(host).log().error("metric cannot be registered", {{"metric", view(name)}, {"error", added.error().message}});
+        unit_of(host).log().error("metric cannot be registered",
+                                  {{"metric", view(name)}, {"error", added.error().message}});
         return report(added.error());
     }
     *handle = added.value();
     return CAPSTAN_OK;
 }
 
-void update_metric(const capstan_host* host, std::uint32_t handle, const capstan_str* values, std::uint32_t value_count,
+void update_metric(const capstan_host* host,
+                   std::uint32_t handle,
+                   const capstan_str* values,
+                   std::uint32_t value_count,
                    double amount) noexcept {
     std::vector<std::string_view> texts;
     for (std::uint32_t i = 0; i < std::min(value_count, std::uint32_t{kPluginLabelsMax + 1}); ++i) {
@@ -114,7 +134,10 @@ void update_metric(const capstan_host* host, std::uint32_t handle, const capstan
 
 // ---- capstan.digest/1
 
-capstan_rc digest_open(const capstan_host*, std::int32_t algorithm, capstan_str key, capstan_hash** out) noexcept {
+capstan_rc digest_open(const capstan_host*,
+                       std::int32_t algorithm,
+                       capstan_str key,
+                       capstan_hash** out) noexcept {
     auto opened = Digest::open(algorithm, view(key));
     if (!opened) {
         return report(opened.error());
@@ -153,9 +176,15 @@ capstan_rc digest_finish(capstan_hash* handle, std::uint8_t* out, std::uint32_t*
 
 }  // namespace
 
-const capstan_ext_clock kClockTable{
-    {sizeof(capstan_ext_clock), CAPSTAN_ABI}, &monotonic_ns, &wall_ns, &token_create, &token_destroy, &wait, &notify};
-const capstan_ext_metrics kMetricsTable{{sizeof(capstan_ext_metrics), CAPSTAN_ABI}, &add_metric, &update_metric};
+const capstan_ext_clock kClockTable{{sizeof(capstan_ext_clock), CAPSTAN_ABI},
+                                    &monotonic_ns,
+                                    &wall_ns,
+                                    &token_create,
+                                    &token_destroy,
+                                    &wait,
+                                    &notify};
+const capstan_ext_metrics kMetricsTable{
+    {sizeof(capstan_ext_metrics), CAPSTAN_ABI}, &add_metric, &update_metric};
 const capstan_ext_digest kDigestTable{
     {sizeof(capstan_ext_digest), CAPSTAN_ABI}, &digest_open, &digest_update, &digest_finish};
 

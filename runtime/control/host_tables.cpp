@@ -45,7 +45,10 @@ obs::Level level_of(std::int32_t level) {
     }
 }
 
-void log(const capstan_host* host, std::int32_t level, capstan_str message, capstan_str fields_json) noexcept {
+void log(const capstan_host* host,
+         std::int32_t level,
+         capstan_str message,
+         capstan_str fields_json) noexcept {
     const CallState* call = current_call();
     const obs::Log& log = call != nullptr ? call->log : unit_of(host).log();
     const obs::Level wanted = level_of(level);
@@ -119,11 +122,16 @@ void reconcile_done(capstan_call* handle, const capstan_result* result) noexcept
     }
 }
 
-capstan_str last_error_json(capstan_call*) noexcept { return last_report(); }
+capstan_str last_error_json(capstan_call*) noexcept {
+    return last_report();
+}
 
 // ---- capstan.queue/1
 
-capstan_rc queue_add(capstan_call* handle, capstan_str controller, capstan_str ns, capstan_str name,
+capstan_rc queue_add(capstan_call* handle,
+                     capstan_str controller,
+                     capstan_str ns,
+                     capstan_str name,
                      std::uint64_t after_ns) noexcept {
     capstan_rc rc = CAPSTAN_OK;
     const auto call = enter(handle, &rc);
@@ -132,14 +140,15 @@ capstan_rc queue_add(capstan_call* handle, capstan_str controller, capstan_str n
     }
     Controller* target = call->unit->controller(view(controller));
     if (target == nullptr) {
-        return report(CAPSTAN_E_NOT_FOUND, "this plugin has no controller \"" + text(controller) + "\"");
+        return report(CAPSTAN_E_NOT_FOUND,
+                      "this plugin has no controller \"" + text(controller) + "\"");
     }
     if (name.len == 0) {
         return report(CAPSTAN_E_INVALID, "a key needs a name");
     }
     const auto delay = std::min<std::chrono::nanoseconds>(time_of(after_ns), queue::kDelayMax);
-    const Result<void> added =
-        target->enqueue({text(ns), text(name)}, {queue::Reason::plugin, queue::kPriorityNormal, delay});
+    const Result<void> added = target->enqueue(
+        {text(ns), text(name)}, {queue::Reason::plugin, queue::kPriorityNormal, delay});
     return added ? CAPSTAN_OK : report(added.error());
 }
 
@@ -191,10 +200,15 @@ capstan_host make_host(Unit& unit) noexcept {
     return {{sizeof(capstan_host), CAPSTAN_ABI}, &unit, &get_ext, &log, &refuse};
 }
 
-Unit& unit_of(const capstan_host* host) noexcept { return *static_cast<Unit*>(host->self); }
+Unit& unit_of(const capstan_host* host) noexcept {
+    return *static_cast<Unit*>(host->self);
+}
 
-const capstan_ext_call kCallTable{
-    {sizeof(capstan_ext_call), CAPSTAN_ABI}, &cancelled, &deadline_ns, &reconcile_done, &last_error_json};
+const capstan_ext_call kCallTable{{sizeof(capstan_ext_call), CAPSTAN_ABI},
+                                  &cancelled,
+                                  &deadline_ns,
+                                  &reconcile_done,
+                                  &last_error_json};
 const capstan_ext_queue kQueueTable{{sizeof(capstan_ext_queue), CAPSTAN_ABI}, &queue_add};
 const capstan_ext_events kEventsTable{{sizeof(capstan_ext_events), CAPSTAN_ABI}, &emit};
 const capstan_ext_features kFeaturesTable{{sizeof(capstan_ext_features), CAPSTAN_ABI}, &enabled};

@@ -10,11 +10,14 @@ Result<std::shared_ptr<net::HttpClient>> HttpPool::client(const net::HttpClientO
     const net::TlsClientOptions& tls = options.tls;
     // Keys are secrets: only a digest of them is kept here.
     std::string identity;
-    for (const std::string* text : {&tls.ca_pem, &tls.certificate_pem, &tls.key_pem, &tls.server_name}) {
+    for (const std::string* text :
+         {&tls.ca_pem, &tls.certificate_pem, &tls.key_pem, &tls.server_name}) {
         identity += std::to_string(text->size()) + ":" + *text;
     }
-    const std::string key = options.endpoint + (tls.insecure ? " insecure " : " ") + sha256(identity);
-    const auto found = std::find_if(clients_.begin(), clients_.end(), [&key](const Entry& e) { return e.key == key; });
+    const std::string key =
+        options.endpoint + (tls.insecure ? " insecure " : " ") + sha256(identity);
+    const auto found = std::find_if(
+        clients_.begin(), clients_.end(), [&key](const Entry& e) { return e.key == key; });
     if (found != clients_.end()) {
         clients_.splice(clients_.begin(), clients_, found);
         return clients_.front().client;

@@ -11,7 +11,8 @@
 
 namespace capstan::control {
 
-inline constexpr std::size_t kHttpClientsMax = 64;  // the one used longest ago goes, when its exchanges have ended
+// the one used longest ago goes, when its exchanges have ended
+inline constexpr std::size_t kHttpClientsMax = 64;
 
 class HttpPool {
 public:

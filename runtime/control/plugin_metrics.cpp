@@ -10,27 +10,39 @@ namespace capstan::control {
 namespace {
 
 bool valid_name(std::string_view name, bool colon) {
-    if (name.empty() || name.size() > kPluginMetricNameBytesMax || (name[0] >= '0' && name[0] <= '9')) {
+    if (name.empty() || name.size() > kPluginMetricNameBytesMax ||
+        (name[0] >= '0' && name[0] <= '9')) {
         return false;
     }
     return std::all_of(name.begin(), name.end(), [colon](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || (colon && c == ':');
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '_' || (colon && c == ':');
     });
 }
 
 bool is_hosts(std::string_view name) {
-    static constexpr std::array<std::string_view, 6> kPrefixes = {"capstan_",     "controller_runtime_", "workqueue_",
-                                                                  "rest_client_", "process_",            "leader_election_"};
-    return std::any_of(kPrefixes.begin(), kPrefixes.end(), [name](std::string_view p) { return name.starts_with(p); });
+    static constexpr std::array<std::string_view, 6> kPrefixes = {"capstan_",
+                                                                  "controller_runtime_",
+                                                                  "workqueue_",
+                                                                  "rest_client_",
+                                                                  "process_",
+                                                                  "leader_election_"};
+    return std::any_of(kPrefixes.begin(), kPrefixes.end(), [name](std::string_view p) {
+        return name.starts_with(p);
+    });
 }
 
 }  // namespace
 
-Result<std::uint32_t> PluginMetrics::add(std::int32_t type, std::string_view name, std::string_view help,
-                                         const std::vector<std::string_view>& labels, std::span<const double> bounds) {
+Result<std::uint32_t> PluginMetrics::add(std::int32_t type,
+                                         std::string_view name,
+                                         std::string_view help,
+                                         const std::vector<std::string_view>& labels,
+                                         std::span<const double> bounds) {
     if (!valid_name(name, true) || is_hosts(name)) {
-        return fail(Code::invalid, "\"" + std::string(name.substr(0, kPluginMetricNameBytesMax)) +
-                                       "\" is no metric name, or begins like a metric of the host");
+        return fail(Code::invalid,
+                    "\"" + std::string(name.substr(0, kPluginMetricNameBytesMax)) +
+                        "\" is no metric name, or begins like a metric of the host");
     }
     if (labels.size() > kPluginLabelsMax || bounds.size() > kPluginBucketsMax) {
         return fail(Code::too_large, std::string(name) + ": too many labels or buckets");
@@ -38,27 +50,37 @@ Result<std::uint32_t> PluginMetrics::add(std::int32_t type, std::string_view nam
     for (const std::string_view label : labels) {
         if (!valid_name(label, false) || label.starts_with("__") || label == "le") {
             return fail(Code::invalid,
-                        std::string(name) + ": \"" + std::string(label.substr(0, 64)) + "\" is no label name");
+                        std::string(name) + ": \"" + std::string(label.substr(0, 64)) +
+                            "\" is no label name");
         }
     }
     const bool histogram = type == CAPSTAN_METRIC_HISTOGRAM;
     const auto not_rising = [](double a, double b) { return !(a < b); };
-    const bool rising = std::adjacent_find(bounds.begin(), bounds.end(), not_rising) == bounds.end();
-    if (type < CAPSTAN_METRIC_COUNTER || type > CAPSTAN_METRIC_HISTOGRAM || histogram == bounds.empty() || !rising ||
+    const bool rising =
+        std::adjacent_find(bounds.begin(), bounds.end(), not_rising) == bounds.end();
+    if (type < CAPSTAN_METRIC_COUNTER || type > CAPSTAN_METRIC_HISTOGRAM ||
+        histogram == bounds.empty() || !rising ||
         std::any_of(bounds.begin(), bounds.end(), [](double b) { return !std::isfinite(b); })) {
         return fail(Code::invalid, std::string(name) + ": wrong type or buckets");
     }
-    Metric metric{type, {labels.begin(), labels.end()}, {bounds.begin(), bounds.end()}, nullptr, nullptr, nullptr};
+    Metric metric{type,
+                  {labels.begin(), labels.end()},
+                  {bounds.begin(), bounds.end()},
+                  nullptr,
+                  nullptr,
+                  nullptr};
     const std::lock_guard lock(mutex_);
     if (const auto found = by_name_.find(name); found != by_name_.end()) {
         const Metric& known = list_[found->second];
-        if (known.type != metric.type || known.labels != metric.labels || known.bounds != metric.bounds) {
+        if (known.type != metric.type || known.labels != metric.labels ||
+            known.bounds != metric.bounds) {
             return fail(Code::invalid, std::string(name) + " is registered with another shape");
         }
         return found->second;
     }
     if (list_.size() >= kPluginMetricsMax) {
-        return fail(Code::too_large, "more than " + std::to_string(kPluginMetricsMax) + " metrics of plugins");
+        return fail(Code::too_large,
+                    "more than " + std::to_string(kPluginMetricsMax) + " metrics of plugins");
     }
     const std::span<const std::string_view> names(labels);
     switch (type) {
@@ -72,7 +94,9 @@ Result<std::uint32_t> PluginMetrics::add(std::int32_t type, std::string_view nam
     return handle;
 }
 
-void PluginMetrics::update(std::uint32_t handle, std::span<const std::string_view> values, double amount) {
+void PluginMetrics::update(std::uint32_t handle,
+                           std::span<const std::string_view> values,
+                           double amount) {
     Metric metric;
     {
         const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// Metrics that plugins register (capstan.metrics/1): checked, so that a plugin can neither break the exposition nor take
-// a name of the host. Internal to runtime/control. Thread: any.
+// Metrics that plugins register (capstan.metrics/1): checked, so that a plugin can neither break
+// the exposition nor take a name of the host. Internal to runtime/control. Thread: any.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -26,9 +26,13 @@ public:
     explicit PluginMetrics(obs::Metrics& metrics) : metrics_(metrics) {}
 
     // `type`: CAPSTAN_METRIC_…. The same name with the same shape gives the same handle.
-    // Errors: invalid (name, label, bounds, another shape, a name with a prefix of the host's), too_large.
-    Result<std::uint32_t> add(std::int32_t type, std::string_view name, std::string_view help,
-                              const std::vector<std::string_view>& labels, std::span<const double> bounds);
+    // Errors: invalid (name, label, bounds, another shape, a name with a prefix of the host's),
+    // too_large.
+    Result<std::uint32_t> add(std::int32_t type,
+                              std::string_view name,
+                              std::string_view help,
+                              const std::vector<std::string_view>& labels,
+                              std::span<const double> bounds);
     // Ignored when the handle is unknown, the number of values is wrong, or a counter would fall.
     void update(std::uint32_t handle, std::span<const std::string_view> values, double amount);
 

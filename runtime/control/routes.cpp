@@ -22,8 +22,9 @@ std::string describe_request(const net::ServerExchange& exchange) {
     json::Value headers = json::object();
     for (const auto& [name, value] : exchange.headers()) {
         std::string lower = name;
-        std::transform(lower.begin(), lower.end(), lower.begin(),
-                       [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+        std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+            return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        });
         headers.set(lower, value);
     }
     json::Value organizations = json::list();
@@ -47,27 +48,34 @@ RoutePool::RoutePool(Unit& unit)
       quick_signal_(unit.core()->parts.threads.make_signal()),
       long_signal_(unit.core()->parts.threads.make_signal()) {}
 
-const plugin::RouteSpec* RoutePool::match(std::string_view path, std::string_view method, bool* method_wrong) const {
+const plugin::RouteSpec* RoutePool::match(std::string_view path,
+                                          std::string_view method,
+                                          bool* method_wrong) const {
     const plugin::RouteSpec* best = nullptr;
     for (const plugin::RouteSpec& route : unit_.manifest().routes) {
         const bool fits = route.path.empty() ? path.starts_with(route.prefix) : path == route.path;
         if (!fits) {
             continue;
         }
-        if (!route.methods.empty() && std::find(route.methods.begin(), route.methods.end(), method) == route.methods.end()) {
+        if (!route.methods.empty() &&
+            std::find(route.methods.begin(), route.methods.end(), method) == route.methods.end()) {
             *method_wrong = true;
             continue;
         }
         // An exact path before a prefix, a longer prefix before a shorter one.
-        if (best == nullptr || (best->path.empty() && (!route.path.empty() || route.prefix.size() > best->prefix.size()))) {
+        if (best == nullptr ||
+            (best->path.empty() &&
+             (!route.path.empty() || route.prefix.size() > best->prefix.size()))) {
             best = &route;
         }
     }
     return best;
 }
 
-void RoutePool::serve(const plugin::RouteSpec& route, std::shared_ptr<net::ServerExchange> exchange) {
-    auto state = std::make_shared<ExchangeState>();  // shared between the handle, the loop and the handler's thread
+void RoutePool::serve(const plugin::RouteSpec& route,
+                      std::shared_ptr<net::ServerExchange> exchange) {
+    // shared between the handle, the loop and the handler's thread
+    auto state = std::make_shared<ExchangeState>();
     state->request_json = describe_request(*exchange);
     state->exchange = std::move(exchange);
     bool busy = false;
@@ -75,7 +83,8 @@ void RoutePool::serve(const plugin::RouteSpec& route, std::shared_ptr<net::Serve
     bool start_long = false;
     {
         const std::lock_guard lock(mutex_);
-        busy = stopping_ || (route.runs_long ? long_busy_ >= kLongThreadsMax : quick_.size() >= kQuickWaitingMax);
+        busy = stopping_ || (route.runs_long ? long_busy_ >= kLongThreadsMax
+                                             : quick_.size() >= kQuickWaitingMax);
         if (!busy && route.runs_long) {
             ++long_busy_;
             long_.push_back({&route, state});
@@ -90,11 +99,12 @@ void RoutePool::serve(const plugin::RouteSpec& route, std::shared_ptr<net::Serve
         return;
     }
     if (start_quick || start_long) {
-        auto thread = unit_.core()->parts.threads.start(unit_.short_name() + (start_long ? "/long" : "/quick"),
-                                                        [this, start_long, unit = unit_.shared_from_this()] {
-                                                            work(start_long);
-                                                            unit->thread_ended();
-                                                        });
+        auto thread = unit_.core()->parts.threads.start(
+            unit_.short_name() + (start_long ? "/long" : "/quick"),
+            [this, start_long, unit = unit_.shared_from_this()] {
+                work(start_long);
+                unit->thread_ended();
+            });
         const std::lock_guard lock(mutex_);
         if (thread) {
             (start_long ? long_workers_ : quick_workers_).push_back({std::move(thread).value()});
@@ -177,7 +187,8 @@ void RoutePool::handle(const Job& job) {
     call->ctl = live.ctl;
     call->what = "route " + unit_.short_name() + "/" + job.route->name;
     call->log = unit_.log().with({{"route", job.route->name}});
-    call->deadline = core->now() + (job.route->runs_long ? std::chrono::nanoseconds(kLongDeadline) : kQuickDeadline);
+    call->deadline = core->now() + (job.route->runs_long ? std::chrono::nanoseconds(kLongDeadline)
+                                                         : kQuickDeadline);
     call->fence_at = call->deadline + core->options.call_grace;
     job.exchange->call = call;
     auto* exchange = static_cast<capstan_exchange*>(handles().exchanges.insert(job.exchange));
@@ -209,7 +220,9 @@ void RoutePool::handle(const Job& job) {
 
 namespace {
 
-std::shared_ptr<ExchangeState> find(capstan_exchange* handle, std::shared_ptr<CallState>* call, capstan_rc* rc) {
+std::shared_ptr<ExchangeState> find(capstan_exchange* handle,
+                                    std::shared_ptr<CallState>* call,
+                                    capstan_rc* rc) {
     clear_report();
     auto state = handles().exchanges.find(handle);
     *call = state == nullptr ? nullptr : state->call.lock();
@@ -230,7 +243,10 @@ capstan_str request_json(capstan_exchange* handle) noexcept {
     return state == nullptr ? capstan_str{nullptr, 0} : str(state->request_json);
 }
 
-capstan_rc read(capstan_exchange* handle, char* buffer, std::uint64_t cap, std::uint64_t* n) noexcept {
+capstan_rc read(capstan_exchange* handle,
+                char* buffer,
+                std::uint64_t cap,
+                std::uint64_t* n) noexcept {
     *n = 0;
     std::shared_ptr<CallState> call;
     capstan_rc rc = CAPSTAN_OK;
@@ -240,7 +256,9 @@ capstan_rc read(capstan_exchange* handle, char* buffer, std::uint64_t cap, std::
     }
     auto bytes = await_on_loop<std::string, int>(
         *call, call->deadline, [state, cap](std::function<void(Result<std::string>)> done) {
-            state->exchange->read(static_cast<std::size_t>(std::min<std::uint64_t>(cap, 1024 * 1024)), std::move(done));
+            state->exchange->read(
+                static_cast<std::size_t>(std::min<std::uint64_t>(cap, 1024 * 1024)),
+                std::move(done));
             return 0;
         });
     if (!bytes) {
@@ -251,7 +269,9 @@ capstan_rc read(capstan_exchange* handle, char* buffer, std::uint64_t cap, std::
     return CAPSTAN_OK;
 }
 
-capstan_rc respond(capstan_exchange* handle, std::int32_t status, capstan_str headers_json) noexcept {
+capstan_rc respond(capstan_exchange* handle,
+                   std::int32_t status,
+                   capstan_str headers_json) noexcept {
     std::shared_ptr<CallState> call;
     capstan_rc rc = CAPSTAN_OK;
     const auto state = find(handle, &call, &rc);
@@ -277,8 +297,9 @@ capstan_rc respond(capstan_exchange* handle, std::int32_t status, capstan_str he
         }
     }
     state->head_sent = true;
-    call->core->parts.loop.post(
-        [state, status, h = std::move(headers)]() mutable { state->exchange->start(status, std::move(h)); });
+    call->core->parts.loop.post([state, status, h = std::move(headers)]() mutable {
+        state->exchange->start(status, std::move(h));
+    });
     return CAPSTAN_OK;
 }
 

@@ -1,4 +1,5 @@
-// Threads that answer a plugin's routes: two for the quick ones, up to four for the long ones. Internal to runtime/control.
+// Threads that answer a plugin's routes: two for the quick ones, up to four for the long ones.
+// Internal to runtime/control.
 #pragma once
 
 #include "runtime/control/call.hpp"
@@ -14,7 +15,8 @@ namespace capstan::control {
 
 // One incoming request while a plugin answers it. The exchange belongs to the loop.
 struct ExchangeState {
-    std::shared_ptr<net::ServerExchange> exchange;  // shared as ServerHandler gives it; used on the loop only
+    // shared as ServerHandler gives it; used on the loop only
+    std::shared_ptr<net::ServerExchange> exchange;
     std::string request_json;
     std::weak_ptr<CallState> call;
     bool head_sent{false};  // handler's thread only
@@ -25,9 +27,13 @@ class RoutePool {
 public:
     explicit RoutePool(Unit& unit);
 
-    // The route for a path and method; nullptr: none of this plugin. `method_wrong`: the path is ours, the method is not.
-    const plugin::RouteSpec* match(std::string_view path, std::string_view method, bool* method_wrong) const;
-    void serve(const plugin::RouteSpec& route, std::shared_ptr<net::ServerExchange> exchange);  // [io]
+    // The route for a path and method; nullptr: none of this plugin. `method_wrong`: the path is
+    // ours, the method is not.
+    const plugin::RouteSpec* match(std::string_view path,
+                                   std::string_view method,
+                                   bool* method_wrong) const;
+    // [io]
+    void serve(const plugin::RouteSpec& route, std::shared_ptr<net::ServerExchange> exchange);
     void stop();  // [any]
     bool ended() const;
     void abandon();

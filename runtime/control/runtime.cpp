@@ -9,7 +9,8 @@
 namespace capstan::control {
 namespace {
 
-constexpr std::chrono::seconds kSupervisorSlack{1};  // past the stop deadline: for the plugin's own stop to return
+// past the stop deadline: for the plugin's own stop to return
+constexpr std::chrono::seconds kSupervisorSlack{1};
 
 }  // namespace
 
@@ -29,7 +30,8 @@ struct Runtime::State : std::enable_shared_from_this<Runtime::State> {
     std::function<void(StopReport)> done;
 
     std::shared_ptr<Unit> find(const std::string& id) const {
-        const auto found = std::find_if(units.begin(), units.end(), [&id](const auto& u) { return u->manifest().id == id; });
+        const auto found = std::find_if(
+            units.begin(), units.end(), [&id](const auto& u) { return u->manifest().id == id; });
         return found == units.end() ? nullptr : *found;
     }
     void unit_stopped(const std::string& id, const std::vector<std::string>& left) {
@@ -46,7 +48,8 @@ struct Runtime::State : std::enable_shared_from_this<Runtime::State> {
         }
         for (const auto& unit : units) {
             unit->drop_watches();
-            if (std::find(stopped_ids.begin(), stopped_ids.end(), unit->manifest().id) == stopped_ids.end()) {
+            if (std::find(stopped_ids.begin(), stopped_ids.end(), unit->manifest().id) ==
+                stopped_ids.end()) {
                 report.left.push_back(unit->manifest().id + ": its stop did not return");
                 unit->abandon();
             } else {
@@ -131,12 +134,13 @@ void Runtime::stop(std::chrono::nanoseconds grace, std::function<void(StopReport
         s.core->parts.loop.post([state = state_] { state->finish(); });
         return;
     }
-    s.limit = s.core->parts.loop.at(deadline + kSupervisorSlack, [weak = std::weak_ptr<State>(state_)] {
-        if (const auto state = weak.lock()) {
-            state->awaited = 0;
-            state->finish();
-        }
-    });
+    s.limit =
+        s.core->parts.loop.at(deadline + kSupervisorSlack, [weak = std::weak_ptr<State>(state_)] {
+            if (const auto state = weak.lock()) {
+                state->awaited = 0;
+                state->finish();
+            }
+        });
     for (const auto& unit : s.units) {
         const auto stopped = [weak = std::weak_ptr<State>(state_),
                               id = unit->manifest().id](const std::vector<std::string>& left) {
@@ -153,16 +157,19 @@ net::ServerHandler Runtime::routes() {
         const auto state = weak.lock();
         const std::string path = exchange->target().substr(0, exchange->target().find('?'));
         bool method_wrong = false;
-        for (const auto& unit : state == nullptr ? std::vector<std::shared_ptr<Unit>>() : state->units) {
+        for (const auto& unit :
+             state == nullptr ? std::vector<std::shared_ptr<Unit>>() : state->units) {
             if (unit->routes() == nullptr) {
                 continue;
             }
-            if (const plugin::RouteSpec* route = unit->routes()->match(path, exchange->method(), &method_wrong)) {
+            if (const plugin::RouteSpec* route =
+                    unit->routes()->match(path, exchange->method(), &method_wrong)) {
                 unit->routes()->serve(*route, std::move(exchange));
                 return;
             }
         }
-        exchange->respond(method_wrong ? 405 : 404, {{"Content-Type", "text/plain; charset=utf-8"}},
+        exchange->respond(method_wrong ? 405 : 404,
+                          {{"Content-Type", "text/plain; charset=utf-8"}},
                           method_wrong ? "method not allowed\n" : "not found\n");
     };
 }
@@ -172,7 +179,9 @@ PluginPhase Runtime::phase(const std::string& plugin_id) const {
     return unit == nullptr ? PluginPhase::stopped : unit->phase();
 }
 
-Runtime::KeyLook Runtime::look(const std::string& plugin_id, const std::string& controller, const ObjectKey& key) const {
+Runtime::KeyLook Runtime::look(const std::string& plugin_id,
+                               const std::string& controller,
+                               const ObjectKey& key) const {
     const auto unit = state_->find(plugin_id);
     const Controller* found = unit == nullptr ? nullptr : unit->controller(controller);
     if (found == nullptr) {
@@ -184,7 +193,9 @@ Runtime::KeyLook Runtime::look(const std::string& plugin_id, const std::string& 
 
 bool Runtime::idle() const {
     return std::all_of(state_->units.begin(), state_->units.end(), [](const auto& unit) {
-        return std::all_of(unit->controllers().begin(), unit->controllers().end(), [](const auto& c) { return c->idle(); });
+        return std::all_of(unit->controllers().begin(),
+                           unit->controllers().end(),
+                           [](const auto& c) { return c->idle(); });
     });
 }
 

@@ -1,4 +1,5 @@
-// The heart of the host: watches feed queues, workers of each plugin take keys and call reconcile, host calls come back.
+// The heart of the host: watches feed queues, workers of each plugin take keys and call reconcile,
+// host calls come back.
 //
 //     control::Runtime runtime({loop, threads, client, cache, log, metrics, health, …}, options);
 //     const capstan_host* host = runtime.host_for(candidate.manifest());   // for the plugin's entry
@@ -7,9 +8,9 @@
 //     …
 //     runtime.stop(30s, [&](const StopReport& report) { … });
 //
-// One plugin cannot stop another: each has its own workers, supervisor, services and instance. What happens to a call
-// past its deadline, to an instance that panicked, and to writes that would change nothing is said in
-// docs/architecture.md. Thread: [io] unless tagged; nothing here blocks.
+// One plugin cannot stop another: each has its own workers, supervisor, services and instance. What
+// happens to a call past its deadline, to an instance that panicked, and to writes that would
+// change nothing is said in docs/architecture.md. Thread: [io] unless tagged; nothing here blocks.
 #pragma once
 
 #include "capstan/capstan.h"
@@ -36,26 +37,32 @@
 
 namespace capstan::control {
 
-inline constexpr std::chrono::seconds kCallGrace{10};      // past the deadline: then the call is fenced
-inline constexpr std::chrono::seconds kStopGrace{30};      // default of stop()
-inline constexpr std::chrono::seconds kOwnWritesWait{5};   // longest hold of a key for the cache to reach our own writes
+// past the deadline: then the call is fenced
+inline constexpr std::chrono::seconds kCallGrace{10};
+inline constexpr std::chrono::seconds kStopGrace{30};  // default of stop()
+// longest hold of a key for the cache to reach our own writes
+inline constexpr std::chrono::seconds kOwnWritesWait{5};
 inline constexpr std::chrono::milliseconds kOwnWritesPoll{20};
-inline constexpr std::uint32_t kHotRuns = 60;              // of one key in kHotWindow: it is hot, and from then on
-inline constexpr std::chrono::seconds kHotWindow{60};      // events run it at most once in kHotPause until the window ends
+// of one key in kHotWindow: it is hot, and from then on
+inline constexpr std::uint32_t kHotRuns = 60;
+// events run it at most once in kHotPause until the window ends
+inline constexpr std::chrono::seconds kHotWindow{60};
 inline constexpr std::chrono::seconds kHotPause{1};
-inline constexpr std::size_t kStuckWorkersMax = 16;        // per controller: as many are replaced
-inline constexpr std::size_t kPanicsMax = 3;               // within kPanicsWindow: the plugin is stopped
+inline constexpr std::size_t kStuckWorkersMax = 16;  // per controller: as many are replaced
+// within kPanicsWindow: the plugin is stopped
+inline constexpr std::size_t kPanicsMax = 3;
 inline constexpr std::chrono::minutes kPanicsWindow{10};
-inline constexpr std::chrono::seconds kRecreateFirst{1};   // doubled per panic in the window
+inline constexpr std::chrono::seconds kRecreateFirst{1};  // doubled per panic in the window
 inline constexpr std::chrono::seconds kServiceBackoffFirst{1};
 inline constexpr std::chrono::seconds kServiceBackoffMax{60};
-inline constexpr std::size_t kHeldObjectsMax = 1000;       // by one call; more is counted as a leak
-inline constexpr std::size_t kListItemsMax = 100'000;      // of one host list call
+inline constexpr std::size_t kHeldObjectsMax = 1000;   // by one call; more is counted as a leak
+inline constexpr std::size_t kListItemsMax = 100'000;  // of one host list call
 inline constexpr std::size_t kPluginsMax = 64;
-inline constexpr std::size_t kQuickThreads = 2;            // per plugin, for routes of class "quick"
+inline constexpr std::size_t kQuickThreads = 2;  // per plugin, for routes of class "quick"
 inline constexpr std::size_t kQuickWaitingMax = 64;
 inline constexpr std::chrono::seconds kQuickDeadline{1};
-inline constexpr std::size_t kLongThreadsMax = 4;          // per plugin, for routes of class "long"; then 503
+inline constexpr std::size_t kLongThreadsMax =
+    4;  // per plugin, for routes of class "long"; then 503
 inline constexpr std::chrono::seconds kLongDeadline{900};
 
 // Borrowed; everything outlives the Runtime and its threads.
@@ -67,8 +74,10 @@ struct Parts {
     obs::Log log;
     obs::Metrics& metrics;
     obs::Health& health;
-    std::function<Result<std::unique_ptr<net::HttpClient>>(net::HttpClientOptions)> http_clients;  // for capstan.http/1
-    std::function<std::uint64_t()> random;                             // called under a lock of the runtime's
+    // for capstan.http/1
+    std::function<Result<std::unique_ptr<net::HttpClient>>(net::HttpClientOptions)> http_clients;
+    // called under a lock of the runtime's
+    std::function<std::uint64_t()> random;
     std::function<std::optional<std::string>(const std::string&)> environment;  // for `select`
 };
 
@@ -82,7 +91,8 @@ struct Plugin {
     const capstan_plugin* table{nullptr};
     const capstan_plugin_service* service{nullptr};
     const capstan_plugin_http_server* http_server{nullptr};
-    json::Value config;                                  // the plugin's own part; an object, or null
+    // the plugin's own part; an object, or null
+    json::Value config;
     plugin::GateSet gates;
     std::map<std::string, std::uint32_t> max_concurrent;  // by controller; overrides the manifest
 };
@@ -101,13 +111,15 @@ public:
     Runtime(const Runtime&) = delete;
     Runtime& operator=(const Runtime&) = delete;
 
-    // The host of the plugin with this manifest, also for its entry. Made on first use; lives as long as the process.
+    // The host of the plugin with this manifest, also for its entry. Made on first use; lives as
+    // long as the process.
     const capstan_host* host_for(const plugin::Manifest& manifest);
     // Errors: invalid (an id twice, a `select` whose value is missing, too many plugins). [startup]
     Result<void> add(Plugin plugin);
     // Starts watches and instances; returns at once. Progress shows in health ("plugin/<id>").
     void start();
-    // Stops dispatch, cancels calls, waits until `grace` has passed at the most, stops and destroys instances. `done` once.
+    // Stops dispatch, cancels calls, waits until `grace` has passed at the most, stops and destroys
+    // instances. `done` once.
     void stop(std::chrono::nanoseconds grace, std::function<void(StopReport)> done);
 
     // Answers requests of the plugins' routes on the `api` listener; 404 for the rest.
@@ -119,12 +131,16 @@ public:
         std::string state;
         std::uint32_t failures{0};
     };
-    KeyLook look(const std::string& plugin_id, const std::string& controller, const ObjectKey& key) const;  // [any]
+    // [any]
+    KeyLook look(const std::string& plugin_id,
+                 const std::string& controller,
+                 const ObjectKey& key) const;
     bool idle() const;  // every queue is empty of ready and running keys [any]
 
 private:
     struct State;
-    std::shared_ptr<State> state_;  // shared with threads that outlive it when a plugin does not return
+    // shared with threads that outlive it when a plugin does not return
+    std::shared_ptr<State> state_;
 };
 
 }  // namespace capstan::control

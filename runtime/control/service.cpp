@@ -11,11 +11,12 @@ ServiceRunner::ServiceRunner(Unit& unit, std::string name)
     : unit_(unit), name_(std::move(name)), signal_(unit.core()->parts.threads.make_signal()) {}
 
 Result<void> ServiceRunner::start() {
-    CAPSTAN_TRY(thread_, unit_.core()->parts.threads.start(unit_.short_name() + "/" + name_,
-                                                            [this, unit = unit_.shared_from_this()] {
-                                                                loop();
-                                                                unit->thread_ended();
-                                                            }));
+    CAPSTAN_TRY(thread_,
+                unit_.core()->parts.threads.start(unit_.short_name() + "/" + name_,
+                                                  [this, unit = unit_.shared_from_this()] {
+                                                      loop();
+                                                      unit->thread_ended();
+                                                  }));
     return ok();
 }
 
@@ -49,7 +50,8 @@ void ServiceRunner::loop() {
         if (ended - now > kServiceBackoffMax) {
             pause = kServiceBackoffFirst;
         }
-        const double jittered = static_cast<double>(pause.count()) * (0.8 + 0.4 * core.random_unit());
+        const double jittered =
+            static_cast<double>(pause.count()) * (0.8 + 0.4 * core.random_unit());
         not_before = ended + std::chrono::nanoseconds(static_cast<std::int64_t>(jittered));
         pause = std::min<std::chrono::nanoseconds>(pause * 2, kServiceBackoffMax);
         unit_.log().warn("service ended; it is started again", {{"service", name_}, {"code", rc}});
@@ -58,7 +60,8 @@ void ServiceRunner::loop() {
 
 capstan_rc ServiceRunner::run_once(std::uint64_t generation, capstan_ctl* ctl) {
     Core& core = *unit_.core();
-    auto call = std::make_shared<CallState>(unit_.core(), unit_.shared_from_this(), CallKind::service);
+    auto call =
+        std::make_shared<CallState>(unit_.core(), unit_.shared_from_this(), CallKind::service);
     call->instance = generation;
     call->ctl = ctl;
     call->what = "service " + unit_.short_name() + "/" + name_;

@@ -55,7 +55,8 @@ void* run(void* argument) {
 
 class RealThread final : public Thread {
 public:
-    RealThread(pthread_t id, std::shared_ptr<std::atomic<bool>> ended) : id_(id), ended_(std::move(ended)) {}
+    RealThread(pthread_t id, std::shared_ptr<std::atomic<bool>> ended)
+        : id_(id), ended_(std::move(ended)) {}
     ~RealThread() override {
         if (!abandoned_) {
             pthread_join(id_, nullptr);
@@ -87,7 +88,8 @@ public:
         const int failure = pthread_create(&id, &attributes, &run, start.get());
         pthread_attr_destroy(&attributes);
         if (failure != 0) {
-            return fail(Code::unavailable, "cannot start thread " + start->name + ": " + std::strerror(failure));
+            return fail(Code::unavailable,
+                        "cannot start thread " + start->name + ": " + std::strerror(failure));
         }
         static_cast<void>(start.release());  // run() owns it
         return std::unique_ptr<Thread>(std::make_unique<RealThread>(id, std::move(ended)));
@@ -98,6 +100,8 @@ public:
 
 }  // namespace
 
-std::unique_ptr<Threads> make_threads() { return std::make_unique<RealThreads>(); }
+std::unique_ptr<Threads> make_threads() {
+    return std::make_unique<RealThreads>();
+}
 
 }  // namespace capstan::control

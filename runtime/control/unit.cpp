@@ -23,16 +23,19 @@ Result<void> Unit::attach(Plugin plugin) {
     const plugin::Manifest& m = plugin_.manifest;
     for (const plugin::ControllerSpec& spec : m.controllers) {
         const auto given = plugin_.max_concurrent.find(spec.name);
-        const std::uint32_t workers = given == plugin_.max_concurrent.end() ? spec.max_concurrent : given->second;
-        controllers_.push_back(
-            std::make_unique<Controller>(*this, spec, std::clamp(workers, 1u, plugin::kWorkersMax)));
+        const std::uint32_t workers =
+            given == plugin_.max_concurrent.end() ? spec.max_concurrent : given->second;
+        controllers_.push_back(std::make_unique<Controller>(
+            *this, spec, std::clamp(workers, 1u, plugin::kWorkersMax)));
         CAPSTAN_TRY(controllers_.back()->prepare());
     }
     if (!m.services.empty() && plugin_.service == nullptr) {
-        return fail(Code::invalid, m.id + ": the manifest names services, the plugin has no capstan.service/1");
+        return fail(Code::invalid,
+                    m.id + ": the manifest names services, the plugin has no capstan.service/1");
     }
     if (!m.routes.empty() && plugin_.http_server == nullptr) {
-        return fail(Code::invalid, m.id + ": the manifest names routes, the plugin has no capstan.http-server/1");
+        return fail(Code::invalid,
+                    m.id + ": the manifest names routes, the plugin has no capstan.http-server/1");
     }
     for (const plugin::ServiceSpec& service : m.services) {
         services_.push_back(std::make_unique<ServiceRunner>(*this, service.name));
@@ -53,10 +56,11 @@ void Unit::start() {
         }
     }
     // Whole objects before metadata, so that reads prefer them.
-    std::stable_sort(stores_.begin(), stores_.end(),
-                     [](const ReadStore& a, const ReadStore& b) { return a.metadata_only < b.metadata_only; });
-    auto thread =
-        core_->parts.threads.start(short_name_ + "/supervisor", [self = shared_from_this()] { self->supervise(); });
+    std::stable_sort(stores_.begin(), stores_.end(), [](const ReadStore& a, const ReadStore& b) {
+        return a.metadata_only < b.metadata_only;
+    });
+    auto thread = core_->parts.threads.start(short_name_ + "/supervisor",
+                                             [self = shared_from_this()] { self->supervise(); });
     if (!thread) {
         fail_for_good(thread.error().message);
         return;
@@ -160,7 +164,9 @@ void Unit::wake_all() {
     signal_->notify();
 }
 
-void Unit::controllers_changed() { update_health(); }
+void Unit::controllers_changed() {
+    update_health();
+}
 
 void Unit::update_health() {
     const std::lock_guard publishing(health_mutex_);
@@ -176,7 +182,9 @@ void Unit::update_health() {
     switch (phase) {
         case PluginPhase::starting: health.not_ready(check, "is starting"); return;
         case PluginPhase::failed: health.not_ready(check, "failed: " + failure); return;
-        case PluginPhase::restarting: health.not_ready(check, "is being restarted after a panic"); return;
+        case PluginPhase::restarting:
+            health.not_ready(check, "is being restarted after a panic");
+            return;
         case PluginPhase::stopping:
         case PluginPhase::stopped: health.not_ready(check, "is stopping"); return;
         case PluginPhase::running: break;
@@ -238,7 +246,8 @@ bool Unit::begin(const std::shared_ptr<CallState>& call) {
     bool accepted = false;
     {
         const std::lock_guard lock(mutex_);
-        if (has_handle && !stopping_ && phase_ == PluginPhase::running && call->instance == live_.generation) {
+        if (has_handle && !stopping_ && phase_ == PluginPhase::running &&
+            call->instance == live_.generation) {
             calls_.push_back(call);
             sooner = call->deadline < supervisor_until_;
             accepted = true;
@@ -264,6 +273,8 @@ void Unit::end(const std::shared_ptr<CallState>& call) {
     }
 }
 
-void Unit::thread_ended() { signal_->notify(); }
+void Unit::thread_ended() {
+    signal_->notify();
+}
 
 }  // namespace capstan::control

@@ -1,9 +1,10 @@
-// One plugin in the runtime: its instance, controllers, services, routes, and the supervisor thread that runs its
-// lifecycle. Internal to runtime/control.
+// One plugin in the runtime: its instance, controllers, services, routes, and the supervisor thread
+// that runs its lifecycle. Internal to runtime/control.
 //
-// Lifecycle functions of the plugin are called on the supervisor only. When an instance panics it is poisoned: dispatch
-// stops, its calls are cancelled, destroy is skipped (its state cannot be trusted), and a fresh instance follows with
-// back-off. kPanicsMax panics within kPanicsWindow stop the plugin for good. Thread: as tagged.
+// Lifecycle functions of the plugin are called on the supervisor only. When an instance panics it
+// is poisoned: dispatch stops, its calls are cancelled, destroy is skipped (its state cannot be
+// trusted), and a fresh instance follows with back-off. kPanicsMax panics within kPanicsWindow stop
+// the plugin for good. Thread: as tagged.
 #pragma once
 
 #include "capstan/capstan.h"
@@ -45,8 +46,8 @@ public:
     // `stopped` runs on the loop with what is left. [io]
     void stop(MonotonicTime deadline, std::function<void(std::vector<std::string>)> stopped);
     void drop_watches();  // [io]
-    void abandon();  // its supervisor does not return [io]
-    void join();  // after `stopped`: waits for the threads that ended [io]
+    void abandon();       // its supervisor does not return [io]
+    void join();          // after `stopped`: waits for the threads that ended [io]
 
     const std::shared_ptr<Core>& core() const noexcept { return core_; }
     const plugin::Manifest& manifest() const noexcept { return plugin_.manifest; }
@@ -54,10 +55,13 @@ public:
     const std::string& short_name() const noexcept { return short_name_; }  // "etcd"
     const std::string& config_json() const noexcept { return config_json_; }
     const obs::Log& log() const noexcept { return log_; }
-    const std::vector<std::unique_ptr<Controller>>& controllers() const noexcept { return controllers_; }
+    const std::vector<std::unique_ptr<Controller>>& controllers() const noexcept {
+        return controllers_;
+    }
     Controller* controller(std::string_view name) const noexcept;
     RoutePool* routes() const noexcept { return routes_.get(); }
-    const std::vector<ReadStore>& stores() const noexcept { return stores_; }  // constant after start()
+    // constant after start()
+    const std::vector<ReadStore>& stores() const noexcept { return stores_; }
     PluginPhase phase() const;  // [any]
 
     // The instance calls may use now; ctl is nullptr when there is none. [any]
@@ -68,11 +72,12 @@ public:
     Live live() const;
     // A call of this instance returned E_PANIC. [any]
     void poison(std::uint64_t generation, const std::string& where);
-    // Registers a call for deadlines and cancellation. False: the unit is stopping or its instance is gone. [worker]
+    // Registers a call for deadlines and cancellation. False: the unit is stopping or its instance
+    // is gone. [worker]
     bool begin(const std::shared_ptr<CallState>& call);
     // Ends it; counts leaks. [worker]
     void end(const std::shared_ptr<CallState>& call);
-    void thread_ended();  // one of its threads is about to end [any]
+    void thread_ended();         // one of its threads is about to end [any]
     void controllers_changed();  // health must be looked at again [io]
 
 private:
@@ -99,10 +104,10 @@ private:
     std::vector<std::unique_ptr<ServiceRunner>> services_;
     std::unique_ptr<RoutePool> routes_;
     std::vector<ReadStore> stores_;
-    std::unique_ptr<Thread> thread_;   // the supervisor
-    std::unique_ptr<Signal> signal_;   // wakes the supervisor
+    std::unique_ptr<Thread> thread_;  // the supervisor
+    std::unique_ptr<Signal> signal_;  // wakes the supervisor
 
-    std::mutex health_mutex_;  // makes looking and publishing one step; taken before every other
+    std::mutex health_mutex_;   // makes looking and publishing one step; taken before every other
     mutable std::mutex mutex_;  // guards what follows
     PluginPhase phase_{PluginPhase::starting};
     std::string failure_;

@@ -1,4 +1,5 @@
-// The supervisor: lifecycle of one plugin's instances, deadlines and fences of its calls, its orderly end.
+// The supervisor: lifecycle of one plugin's instances, deadlines and fences of its calls, its
+// orderly end.
 #include "runtime/control/host_tables.hpp"
 #include "runtime/control/unit.hpp"
 
@@ -7,9 +8,12 @@
 namespace capstan::control {
 namespace {
 
-constexpr std::chrono::milliseconds kStopPoll{50};  // threads notify just before they end, not after
+// threads notify just before they end, not after
+constexpr std::chrono::milliseconds kStopPoll{50};
 
-std::string rc_name(capstan_rc rc) { return "code " + std::to_string(rc); }
+std::string rc_name(capstan_rc rc) {
+    return "code " + std::to_string(rc);
+}
 
 }  // namespace
 
@@ -30,7 +34,8 @@ void Unit::supervise() {
         {
             const std::lock_guard lock(mutex_);
             supervisor_until_ = until;
-            // A call that began since watch_calls() looked saw the old time and may not have notified.
+            // A call that began since watch_calls() looked saw the old time and may not have
+            // notified.
             for (const auto& call : calls_) {
                 if (call->stage() == CallState::Stage::running) {
                     supervisor_until_ = std::min(supervisor_until_, call->deadline);
@@ -72,7 +77,8 @@ bool Unit::make_instance() {
 void Unit::start_services() {
     for (auto& service : services_) {
         if (const Result<void> started = service->start(); !started) {
-            log_.error("service cannot be started", {{"service", service->name()}, {"error", started.error().message}});
+            log_.error("service cannot be started",
+                       {{"service", service->name()}, {"error", started.error().message}});
         }
     }
 }
@@ -134,7 +140,9 @@ MonotonicTime Unit::watch_calls() {
         if (now >= call->fence_at && !call->fence_told) {
             call->fence_told = true;
             call->move_to(CallState::Stage::fenced);
-            call->log.error("call did not end in time; it is fenced and its key is quarantined until it returns");
+            call->log.error(
+                "call did not end in time; it is fenced and its key is quarantined until it "
+                "returns");
             if (call->controller != nullptr) {
                 call->controller->replace_worker(*call);
             }

@@ -7,12 +7,15 @@ namespace {
 
 constexpr char kSeparator = '\n';  // cannot be part of a name
 
-std::string digest_of(const json::Value& value) { return sha256(json::dump_sorted(value)); }
+std::string digest_of(const json::Value& value) {
+    return sha256(json::dump_sorted(value));
+}
 
 }  // namespace
 
 json::Value project(const json::Value& object, const json::Value& intent) {
-    if (const json::Object* members = intent.if_object(); members != nullptr && object.is_object()) {
+    if (const json::Object* members = intent.if_object();
+        members != nullptr && object.is_object()) {
         json::Value out = json::object();
         for (const json::Member& member : *members) {
             const json::Value* found = object.find(member.key);
@@ -33,10 +36,13 @@ json::Value project(const json::Value& object, const json::Value& intent) {
 }
 
 std::string IntentBook::Id::text() const {
-    return gvk.to_string() + kSeparator + key.ns + kSeparator + key.name + kSeparator + subresource + kSeparator + manager;
+    return gvk.to_string() + kSeparator + key.ns + kSeparator + key.name + kSeparator +
+           subresource + kSeparator + manager;
 }
 
-bool IntentBook::would_change_nothing(const Id& id, const json::Value& intent, const kube::ObjectPtr& cached) const {
+bool IntentBook::would_change_nothing(const Id& id,
+                                      const json::Value& intent,
+                                      const kube::ObjectPtr& cached) const {
     if (cached == nullptr) {
         return false;
     }
@@ -44,7 +50,8 @@ bool IntentBook::would_change_nothing(const Id& id, const json::Value& intent, c
     {
         const std::lock_guard lock(mutex_);
         const auto found = entries_.find(id.text());
-        if (found == entries_.end() || found->second.uid != cached->uid() || found->second.intent != digest_of(intent)) {
+        if (found == entries_.end() || found->second.uid != cached->uid() ||
+            found->second.intent != digest_of(intent)) {
             return false;
         }
         if (found->second.resource_version == cached->resource_version()) {
@@ -56,8 +63,11 @@ bool IntentBook::would_change_nothing(const Id& id, const json::Value& intent, c
 }
 
 void IntentBook::remember(const Id& id, const json::Value& intent, const kube::ObjectPtr& answer) {
-    Entry entry{digest_of(intent), digest_of(project(answer->parse(), intent)), std::string(answer->uid()),
-                std::string(answer->resource_version()), {}};
+    Entry entry{digest_of(intent),
+                digest_of(project(answer->parse(), intent)),
+                std::string(answer->uid()),
+                std::string(answer->resource_version()),
+                {}};
     const std::string text = id.text();
     const std::lock_guard lock(mutex_);
     if (const auto found = entries_.find(text); found != entries_.end()) {

@@ -14,12 +14,16 @@ namespace {
 constexpr std::string_view kJson = "application/json";
 
 // Sends one verb whose answer is an object.
-CallHandle object_call(const std::shared_ptr<ClientState>& client, Verb verb,
-                       MonotonicTime deadline, Projection projection,
+CallHandle object_call(const std::shared_ptr<ClientState>& client,
+                       Verb verb,
+                       MonotonicTime deadline,
+                       Projection projection,
                        std::function<Result<RequestSpec>(const Resource&)> build,
                        Client::ObjectDone done) {
     const auto shared = std::make_shared<Verb>(std::move(verb));  // build fills it, done reads it
-    auto finished = [client = client.get(), shared, projection = std::move(projection),
+    auto finished = [client = client.get(),
+                     shared,
+                     projection = std::move(projection),
                      done = std::move(done)](Result<net::HttpResponse> result) {
         const auto checked = check(*client, *shared, std::move(result));
         if (!checked) {
@@ -33,8 +37,8 @@ CallHandle object_call(const std::shared_ptr<ClientState>& client, Verb verb,
         }
         done(std::move(object));
     };
-    auto call = std::make_shared<UnaryCall>(client, deadline_or(*client, deadline, kCallTimeout),
-                                            std::move(finished));
+    auto call = std::make_shared<UnaryCall>(
+        client, deadline_or(*client, deadline, kCallTimeout), std::move(finished));
     call->start(
         shared->gvk,
         [shared, build = std::move(build)](const Resource& resource) -> Result<RequestSpec> {
@@ -48,7 +52,8 @@ CallHandle object_call(const std::shared_ptr<ClientState>& client, Verb verb,
     return std::make_unique<HandleOf<UnaryCall>>(std::move(call));
 }
 
-Result<std::string> item_path(const Resource& resource, const ObjectKey& key,
+Result<std::string> item_path(const Resource& resource,
+                              const ObjectKey& key,
                               std::string_view subresource = {}) {
     if (key.name.empty()) {  // would silently become the collection
         return fail(Code::invalid, "a name is required");
@@ -58,7 +63,9 @@ Result<std::string> item_path(const Resource& resource, const ObjectKey& key,
 
 }  // namespace
 
-std::string describe(std::string_view verb, const Resource& resource, std::string_view ns,
+std::string describe(std::string_view verb,
+                     const Resource& resource,
+                     std::string_view ns,
                      std::string_view name) {
     std::string text = std::string(verb) + " " + resource.group_resource();
     if (!name.empty()) {
@@ -86,20 +93,31 @@ Resources& Client::resources() noexcept {
     return *state_->resources;
 }
 
-CallHandle Client::get(const GroupVersionKind& gvk, const ObjectKey& key, GetOptions options,
+CallHandle Client::get(const GroupVersionKind& gvk,
+                       const ObjectKey& key,
+                       GetOptions options,
                        ObjectDone done) {
     auto build = [key](const Resource& resource) -> Result<RequestSpec> {
         CAPSTAN_TRY(std::string path, item_path(resource, key));
         return RequestSpec{"GET", std::move(path), "", ""};
     };
-    return object_call(state_, {"get", gvk, key.ns, key.name, ""}, options.deadline,
-                       std::move(options.projection), std::move(build), std::move(done));
+    return object_call(state_,
+                       {"get", gvk, key.ns, key.name, ""},
+                       options.deadline,
+                       std::move(options.projection),
+                       std::move(build),
+                       std::move(done));
 }
 
-CallHandle Client::create(const GroupVersionKind& gvk, std::string_view ns, std::string body,
-                          WriteOptions options, ObjectDone done) {
+CallHandle Client::create(const GroupVersionKind& gvk,
+                          std::string_view ns,
+                          std::string body,
+                          WriteOptions options,
+                          ObjectDone done) {
     std::string name = raw::to_text(raw::pointer(body, "/metadata/name").value_or("")).value_or("");
-    auto build = [ns = std::string(ns), body = std::move(body), manager = options.field_manager,
+    auto build = [ns = std::string(ns),
+                  body = std::move(body),
+                  manager = options.field_manager,
                   dry_run = options.dry_run](const Resource& resource) -> Result<RequestSpec> {
         if (resource.namespaced && ns.empty()) {
             return fail(Code::invalid, "a namespace is required");
@@ -110,14 +128,21 @@ CallHandle Client::create(const GroupVersionKind& gvk, std::string_view ns, std:
         add(query, "dryRun", dry_run ? "All" : "");
         return RequestSpec{"POST", with_query(std::move(path), query), std::string(kJson), body};
     };
-    return object_call(state_, {"create", gvk, std::string(ns), std::move(name), ""},
-                       options.deadline, Projection::none(), std::move(build), std::move(done));
+    return object_call(state_,
+                       {"create", gvk, std::string(ns), std::move(name), ""},
+                       options.deadline,
+                       Projection::none(),
+                       std::move(build),
+                       std::move(done));
 }
 
-CallHandle Client::patch(const GroupVersionKind& gvk, const ObjectKey& key, std::string body,
-                         PatchOptions options, ObjectDone done) {
-    auto build = [key, body = std::move(body),
-                  options](const Resource& resource) -> Result<RequestSpec> {
+CallHandle Client::patch(const GroupVersionKind& gvk,
+                         const ObjectKey& key,
+                         std::string body,
+                         PatchOptions options,
+                         ObjectDone done) {
+    auto build =
+        [key, body = std::move(body), options](const Resource& resource) -> Result<RequestSpec> {
         const bool apply = options.type == PatchType::apply;
         if (apply && options.field_manager.empty()) {
             return fail(Code::invalid, "apply needs a field manager");
@@ -136,8 +161,12 @@ CallHandle Client::patch(const GroupVersionKind& gvk, const ObjectKey& key, std:
         return RequestSpec{"PATCH", with_query(std::move(path), query), type, body};
     };
     const std::string verb = options.type == PatchType::apply ? "apply" : "patch";
-    return object_call(state_, {verb, gvk, key.ns, key.name, ""}, options.deadline,
-                       Projection::none(), std::move(build), std::move(done));
+    return object_call(state_,
+                       {verb, gvk, key.ns, key.name, ""},
+                       options.deadline,
+                       Projection::none(),
+                       std::move(build),
+                       std::move(done));
 }
 
 namespace {
@@ -179,18 +208,20 @@ ObjectPtr staying(std::string_view body, const GroupVersionKind& gvk) {
 
 }  // namespace
 
-CallHandle Client::remove(const GroupVersionKind& gvk, const ObjectKey& key, DeleteOptions options,
+CallHandle Client::remove(const GroupVersionKind& gvk,
+                          const ObjectKey& key,
+                          DeleteOptions options,
                           ObjectDone done) {
     const auto verb = std::make_shared<Verb>(Verb{"delete", gvk, key.ns, key.name, ""});
-    auto finished = [client = state_.get(), verb,
-                     done = std::move(done)](Result<net::HttpResponse> result) {
-        const auto checked = check(*client, *verb, std::move(result));
-        if (!checked) {
-            done(fail(checked.error()));
-        } else {
-            done(staying(checked.value().body, verb->gvk));
-        }
-    };
+    auto finished =
+        [client = state_.get(), verb, done = std::move(done)](Result<net::HttpResponse> result) {
+            const auto checked = check(*client, *verb, std::move(result));
+            if (!checked) {
+                done(fail(checked.error()));
+            } else {
+                done(staying(checked.value().body, verb->gvk));
+            }
+        };
     auto call = std::make_shared<UnaryCall>(
         state_, deadline_or(*state_, options.deadline, kCallTimeout), std::move(finished));
     call->start(
@@ -210,11 +241,14 @@ CallHandle Client::watch(const GroupVersionKind& gvk, WatchOptions options, Watc
     return start_watch(state_, gvk, std::move(options), std::move(handler));
 }
 
-CallHandle Client::raw(std::string method, std::string target, std::string body,
+CallHandle Client::raw(std::string method,
+                       std::string target,
+                       std::string body,
                        MonotonicTime deadline,
                        std::function<void(Result<net::HttpResponse>)> done) {
     auto call = std::make_shared<UnaryCall>(
-        state_, deadline_or(*state_, deadline, kCallTimeout),
+        state_,
+        deadline_or(*state_, deadline, kCallTimeout),
         [method, target, done = std::move(done)](Result<net::HttpResponse> result) {
             if (!result) {
                 done(fail(with_context(result.error(), method + " " + target)));
@@ -229,7 +263,9 @@ CallHandle Client::raw(std::string method, std::string target, std::string body,
             }
             done(std::move(result));
         });
-    RequestSpec spec{std::move(method), std::move(target), body.empty() ? "" : std::string(kJson),
+    RequestSpec spec{std::move(method),
+                     std::move(target),
+                     body.empty() ? "" : std::string(kJson),
                      std::move(body)};
     call->start(std::move(spec));
     return std::make_unique<HandleOf<UnaryCall>>(std::move(call));

@@ -47,7 +47,9 @@ public:
     // `code`: "200", or "<error>" when no response was obtained.
     // rest_client_requests_total{code,method,host} and
     // rest_client_request_duration_seconds{verb,host}. A watch counts when its head arrives.
-    virtual void request_done(std::string_view method, std::string_view code, std::string_view host,
+    virtual void request_done(std::string_view method,
+                              std::string_view code,
+                              std::string_view host,
                               std::chrono::nanoseconds duration) = 0;
     virtual void warning(std::string_view text) = 0;  // a new "Warning: 299" text; each once
 };
@@ -150,7 +152,8 @@ struct ClientState;
 
 class Client {
 public:
-    Client(net::Loop& loop, net::HttpClient& http,
+    Client(net::Loop& loop,
+           net::HttpClient& http,
            ClientOptions options);  // borrowed; outlive *this
     ~Client();  // no call is answered after this; handles left may still be destroyed
     Client(const Client&) = delete;
@@ -161,25 +164,39 @@ public:
     // Errors of all verbs: style 2.5 table (status.hpp), invalid for names that cannot be part of a
     // URL, not_found when the kind is not served. The message begins with verb, resource and key:
     // "patch statefulsets.apps foo/main: …".
-    [[nodiscard]] CallHandle get(const GroupVersionKind& gvk, const ObjectKey& key,
-                                 GetOptions options, ObjectDone done);
-    [[nodiscard]] CallHandle list(const GroupVersionKind& gvk, ListOptions options,
+    [[nodiscard]] CallHandle get(const GroupVersionKind& gvk,
+                                 const ObjectKey& key,
+                                 GetOptions options,
+                                 ObjectDone done);
+    [[nodiscard]] CallHandle list(const GroupVersionKind& gvk,
+                                  ListOptions options,
                                   std::function<void(Result<ListPage>)> done);
     // `body`: JSON text of the object. The key comes from `ns`; the name from the body.
-    [[nodiscard]] CallHandle create(const GroupVersionKind& gvk, std::string_view ns,
-                                    std::string body, WriteOptions options, ObjectDone done);
-    [[nodiscard]] CallHandle patch(const GroupVersionKind& gvk, const ObjectKey& key,
-                                   std::string body, PatchOptions options, ObjectDone done);
+    [[nodiscard]] CallHandle create(const GroupVersionKind& gvk,
+                                    std::string_view ns,
+                                    std::string body,
+                                    WriteOptions options,
+                                    ObjectDone done);
+    [[nodiscard]] CallHandle patch(const GroupVersionKind& gvk,
+                                   const ObjectKey& key,
+                                   std::string body,
+                                   PatchOptions options,
+                                   ObjectDone done);
     // `done` gets the object when it stays for its finalizers, nullptr when it is gone.
-    [[nodiscard]] CallHandle remove(const GroupVersionKind& gvk, const ObjectKey& key,
-                                    DeleteOptions options, ObjectDone done);
-    [[nodiscard]] CallHandle watch(const GroupVersionKind& gvk, WatchOptions options,
+    [[nodiscard]] CallHandle remove(const GroupVersionKind& gvk,
+                                    const ObjectKey& key,
+                                    DeleteOptions options,
+                                    ObjectDone done);
+    [[nodiscard]] CallHandle watch(const GroupVersionKind& gvk,
+                                   WatchOptions options,
                                    WatchHandler handler);
 
     Resources& resources() noexcept;
     // Any target, JSON in and out: for what the verbs do not cover (logs, version). Errors as the
     // verbs.
-    [[nodiscard]] CallHandle raw(std::string method, std::string target, std::string body,
+    [[nodiscard]] CallHandle raw(std::string method,
+                                 std::string target,
+                                 std::string body,
                                  MonotonicTime deadline,
                                  std::function<void(Result<net::HttpResponse>)> done);
 

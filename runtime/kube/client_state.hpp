@@ -96,9 +96,13 @@ private:
 };
 
 // "get pods foo/main".
-std::string describe(std::string_view verb, const Resource& resource, std::string_view ns,
+std::string describe(std::string_view verb,
+                     const Resource& resource,
+                     std::string_view ns,
                      std::string_view name);
-CallHandle start_watch(std::shared_ptr<ClientState> client, const GroupVersionKind& gvk,
-                       WatchOptions options, WatchHandler handler);
+CallHandle start_watch(std::shared_ptr<ClientState> client,
+                       const GroupVersionKind& gvk,
+                       WatchOptions options,
+                       WatchHandler handler);
 
 }  // namespace capstan::kube

@@ -81,7 +81,9 @@ struct Tokens final : TokenSource {
 
 struct Observer final : ClientObserver {
     std::vector<std::string> lines;
-    void request_done(std::string_view method, std::string_view code, std::string_view host,
+    void request_done(std::string_view method,
+                      std::string_view code,
+                      std::string_view host,
                       std::chrono::nanoseconds d) override {
         lines.push_back(std::string(method) + " " + std::string(code) + " " + std::string(host) +
                         " " + std::to_string(d.count()));
@@ -150,7 +152,9 @@ TEST_F(ClientTest, BuildsTheRequestOfEachWrite) {
     script.answers[std::string("PATCH ") + kItem + "/status?fieldManager=m%201&force=true"] = {
         {200, kObject, {}}};
     call = client.patch(
-        kLease, {"x", "a"}, "{}",
+        kLease,
+        {"x", "a"},
+        "{}",
         {.type = PatchType::apply, .subresource = "status", .field_manager = "m 1", .force = true},
         note());
     loop.run_for(1s);
@@ -163,9 +167,11 @@ TEST_F(ClientTest, BuildsTheRequestOfEachWrite) {
     EXPECT_EQ(last(), std::string("PATCH ") + kItem + " [application/json-patch+json] []");
     script.answers[std::string("DELETE ") + kItem] = {
         {200, R"({"kind":"Status","status":"Success"})", {}}};
-    call = client.remove(
-        kLease, {"x", "a"},
-        {.uid = "u", .resource_version = "7", .propagation = Propagation::foreground}, note());
+    call =
+        client.remove(kLease,
+                      {"x", "a"},
+                      {.uid = "u", .resource_version = "7", .propagation = Propagation::foreground},
+                      note());
     loop.run_for(1s);
     EXPECT_EQ(
         last(),

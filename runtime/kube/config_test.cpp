@@ -40,7 +40,9 @@ TEST(Kubeconfig, LoadsServerCertificatesAndToken) {
         kubeconfig(
             R"({"server":"https://127.0.0.1:6443/","certificate-authority":"ca.crt","tls-server-name":"kube"})",
             R"({"client-certificate-data":"Q0VSVA==","client-key":"/abs/key","token":"t","tokenFile":"tok"})"),
-        "/d", "", files.reader());
+        "/d",
+        "",
+        files.reader());
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_EQ(config.value().http.endpoint, "https://127.0.0.1:6443");
     EXPECT_EQ(config.value().host, "127.0.0.1:6443");
@@ -72,7 +74,9 @@ users:
   user:
     token: 12345-text
 )",
-                                         "/d", "", files.reader());
+                                         "/d",
+                                         "",
+                                         files.reader());
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_EQ(config.value().host, "[::1]:6443");
     EXPECT_EQ(config.value().http.tls.ca_pem, "CA");
@@ -101,37 +105,58 @@ TEST_P(KubeconfigRefuses, WithTheFieldNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, KubeconfigRefuses,
+    Rows,
+    KubeconfigRefuses,
     testing::Values(
-        RefusalRow{"exec", R"({"server":"https://a"})", R"({"exec":{"command":"x"}})",
+        RefusalRow{"exec",
+                   R"({"server":"https://a"})",
+                   R"({"exec":{"command":"x"}})",
                    Code::unsupported,
                    "kubeconfig user \"u\": exec is not supported yet; use a client certificate, "
                    "token or tokenFile"},
-        RefusalRow{"auth_provider", R"({"server":"https://a"})",
-                   R"({"auth-provider":{"name":"gcp"}})", Code::unsupported,
+        RefusalRow{"auth_provider",
+                   R"({"server":"https://a"})",
+                   R"({"auth-provider":{"name":"gcp"}})",
+                   Code::unsupported,
                    "kubeconfig user \"u\": auth-provider is not supported yet; use a client "
                    "certificate, token or tokenFile"},
-        RefusalRow{"no_server", "{}", "{}", Code::invalid,
-                   "kubeconfig cluster \"k\": server is missing"},
-        RefusalRow{"proxy", R"({"server":"https://a","proxy-url":"http://p"})", "{}",
-                   Code::unsupported, "kubeconfig cluster \"k\": proxy-url is not supported yet"},
-        RefusalRow{"path", R"({"server":"https://a/b"})", "{}", Code::unsupported,
+        RefusalRow{
+            "no_server", "{}", "{}", Code::invalid, "kubeconfig cluster \"k\": server is missing"},
+        RefusalRow{"proxy",
+                   R"({"server":"https://a","proxy-url":"http://p"})",
+                   "{}",
+                   Code::unsupported,
+                   "kubeconfig cluster \"k\": proxy-url is not supported yet"},
+        RefusalRow{"path",
+                   R"({"server":"https://a/b"})",
+                   "{}",
+                   Code::unsupported,
                    "kubeconfig cluster \"k\": server with a path is not supported yet"},
-        RefusalRow{"bad_base64", R"({"server":"https://a","certificate-authority-data":"!!"})",
-                   "{}", Code::invalid,
+        RefusalRow{"bad_base64",
+                   R"({"server":"https://a","certificate-authority-data":"!!"})",
+                   "{}",
+                   Code::invalid,
                    "kubeconfig cluster \"k\": certificate-authority-data is not base64"},
         RefusalRow{
             "insecure_with_ca",
             R"({"server":"https://a","certificate-authority-data":"QUE=","insecure-skip-tls-verify":true})",
-            "{}", Code::invalid,
+            "{}",
+            Code::invalid,
             "kubeconfig cluster \"k\": insecure-skip-tls-verify cannot be combined with a "
             "certificate authority"},
-        RefusalRow{"half_pair", R"({"server":"https://a"})", R"({"client-key-data":"QUE="})",
+        RefusalRow{"half_pair",
+                   R"({"server":"https://a"})",
+                   R"({"client-key-data":"QUE="})",
                    Code::invalid,
                    "kubeconfig user \"u\": client-certificate and client-key are needed together"},
-        RefusalRow{"plain_token", R"({"server":"http://a:1"})", R"({"token":"t"})", Code::invalid,
+        RefusalRow{"plain_token",
+                   R"({"server":"http://a:1"})",
+                   R"({"token":"t"})",
+                   Code::invalid,
                    "kubeconfig user \"u\": token is never sent over plain http"},
-        RefusalRow{"missing_file", R"({"server":"https://a","certificate-authority":"ca"})", "{}",
+        RefusalRow{"missing_file",
+                   R"({"server":"https://a","certificate-authority":"ca"})",
+                   "{}",
                    Code::invalid,
                    "kubeconfig cluster \"k\": certificate-authority: cannot open /d/ca"}),
     [](const auto& row) { return row.param.name; });
@@ -229,40 +254,67 @@ TEST_P(Statuses, MapToCodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, Statuses,
+    Rows,
+    Statuses,
     testing::Values(
         StatusRow{"bad_request", 400, "", nullptr, false, Code::invalid, 0},
-        StatusRow{"invalid", 422, R"({"kind":"Status","reason":"Invalid","code":422})", nullptr,
-                  false, Code::invalid, 0},
+        StatusRow{"invalid",
+                  422,
+                  R"({"kind":"Status","reason":"Invalid","code":422})",
+                  nullptr,
+                  false,
+                  Code::invalid,
+                  0},
         StatusRow{"unauthorized", 401, "", nullptr, false, Code::forbidden, 0},
         StatusRow{"forbidden", 403, "", nullptr, false, Code::forbidden, 0},
         StatusRow{"not_found", 404, "404 page not found", nullptr, false, Code::not_found, 0},
-        StatusRow{"exists", 409, R"({"kind":"Status","reason":"AlreadyExists"})", nullptr, true,
-                  Code::exists, 0},
-        StatusRow{"conflict", 409, R"({"kind":"Status","reason":"Conflict"})", nullptr, true,
-                  Code::conflict, 0},
+        StatusRow{"exists",
+                  409,
+                  R"({"kind":"Status","reason":"AlreadyExists"})",
+                  nullptr,
+                  true,
+                  Code::exists,
+                  0},
+        StatusRow{"conflict",
+                  409,
+                  R"({"kind":"Status","reason":"Conflict"})",
+                  nullptr,
+                  true,
+                  Code::conflict,
+                  0},
         StatusRow{"conflict_of_proxy", 409, "", nullptr, false, Code::conflict, 0},
         StatusRow{"exists_of_proxy", 409, "", nullptr, true, Code::exists, 0},
         StatusRow{"gone", 410, "", nullptr, false, Code::expired, 0},
         StatusRow{"too_large", 413, "", nullptr, false, Code::too_large, 0},
         StatusRow{"too_many", 429, "", "3", false, Code::overloaded, 3000},
         StatusRow{"too_many_silent", 429, "", nullptr, false, Code::overloaded, 0},
-        StatusRow{"status_says_wait", 429, R"({"kind":"Status","details":{"retryAfterSeconds":7}})",
-                  "1", false, Code::overloaded, 7000},
+        StatusRow{"status_says_wait",
+                  429,
+                  R"({"kind":"Status","details":{"retryAfterSeconds":7}})",
+                  "1",
+                  false,
+                  Code::overloaded,
+                  7000},
         StatusRow{"retry_after_capped", 429, "", "999999999", false, Code::overloaded, 300000},
         StatusRow{"retry_after_negative", 429, "", "-5", false, Code::overloaded, 0},
         StatusRow{"unavailable", 503, "", nullptr, false, Code::unavailable, 0},
         StatusRow{"unavailable_wait", 503, "", "2", false, Code::overloaded, 2000},
         StatusRow{"internal", 500, "", nullptr, false, Code::unavailable, 0},
-        StatusRow{"server_timeout", 500,
+        StatusRow{"server_timeout",
+                  500,
                   R"({"kind":"Status","reason":"ServerTimeout","details":{"retryAfterSeconds":1}})",
-                  nullptr, false, Code::overloaded, 1000},
+                  nullptr,
+                  false,
+                  Code::overloaded,
+                  1000},
         StatusRow{"gateway_timeout", 504, "", nullptr, false, Code::timeout, 0}),
     [](const auto& row) { return row.param.name; });
 
 TEST(Status, QuotesAndCutsServerText) {
     const Error error = error_of_response(
-        422, {}, R"({"kind":"Status","reason":"Invalid","message":"bad\nfield \u001b[31m"})",
+        422,
+        {},
+        R"({"kind":"Status","reason":"Invalid","message":"bad\nfield \u001b[31m"})",
         false);
     EXPECT_EQ(error.message, "422 Invalid: \"bad field  [31m\"");
     const std::string cut = quote_server_text(std::string(511, 'a') + "éz");
@@ -271,7 +323,8 @@ TEST(Status, QuotesAndCutsServerText) {
 
 TEST(Status, RecognisesALaggingServer) {
     const Error error = error_of_response(
-        504, {},
+        504,
+        {},
         R"({"kind":"Status","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}],"retryAfterSeconds":1}})",
         false);
     EXPECT_TRUE(is_too_large_resource_version(error));

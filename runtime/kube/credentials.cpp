@@ -79,8 +79,10 @@ std::unique_ptr<TokenSource> make_fixed_token(std::string token) {
     return std::make_unique<FixedToken>(std::move(token));
 }
 
-std::unique_ptr<TokenSource> make_file_token(const Clock& clock, std::string path,
-                                             std::string first, ReadFile read) {
+std::unique_ptr<TokenSource> make_file_token(const Clock& clock,
+                                             std::string path,
+                                             std::string first,
+                                             ReadFile read) {
     return std::make_unique<FileToken>(clock, std::move(path), std::move(first), std::move(read));
 }
 

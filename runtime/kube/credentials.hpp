@@ -34,7 +34,9 @@ Result<std::string> read_small_file(const std::string& path);  // at most 1 MiB
 
 // Opened by path each time (the mount is swapped, not rewritten), trimmed; on a failed read the
 // older token stays. `first`: used until the first read, may be empty.
-std::unique_ptr<TokenSource> make_file_token(const Clock& clock, std::string path,
-                                             std::string first, ReadFile read = read_small_file);
+std::unique_ptr<TokenSource> make_file_token(const Clock& clock,
+                                             std::string path,
+                                             std::string first,
+                                             ReadFile read = read_small_file);
 
 }  // namespace capstan::kube

@@ -83,44 +83,53 @@ TEST_P(WatchLines, Decode) {
 
 using Type = WatchEvent::Type;
 INSTANTIATE_TEST_SUITE_P(
-    Rows, WatchLines,
+    Rows,
+    WatchLines,
     testing::Values(
         EventRow{
             "added",
             R"({"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"5"}}})",
-            Type::added, "5"},
+            Type::added,
+            "5"},
         EventRow{"without_kind",
                  R"({"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"6"}}})",
-                 Type::modified, "6"},
+                 Type::modified,
+                 "6"},
         EventRow{"deleted",
                  R"({"object":{"metadata":{"name":"a","resourceVersion":"7"}},"type":"DELETED"})",
-                 Type::deleted, "7"},
+                 Type::deleted,
+                 "7"},
         EventRow{
             "bookmark",
             R"({"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"8"}}})",
-            Type::bookmark, "8"},
+            Type::bookmark,
+            "8"},
         EventRow{"unknown_type", R"({"type":"NEW","object":{}})", Type::undecodable, ""},
         EventRow{"no_object", R"({"type":"ADDED"})", Type::undecodable, ""},
         EventRow{
             "other_kind",
             R"({"type":"ADDED","object":{"kind":"Node","metadata":{"name":"a","resourceVersion":"9"}}})",
-            Type::undecodable, ""},
+            Type::undecodable,
+            ""},
         EventRow{"no_name",
                  R"({"type":"ADDED","object":{"kind":"Pod","metadata":{"resourceVersion":"9"}}})",
-                 Type::undecodable, ""}),
+                 Type::undecodable,
+                 ""}),
     [](const auto& row) { return row.param.name; });
 
 TEST(WatchEvent, KnowsTheEndOfInitialEvents) {
     const auto event = decode_watch_line(
         R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8","annotations":{"k8s.io/initial-events-end":"true"}}}})",
-        kPodKind, {});
+        kPodKind,
+        {});
     EXPECT_TRUE(event.value().initial_events_end);
 }
 
 TEST(WatchEvent, EndsTheStreamOnErrorsAndGarbage) {
     const auto gone = decode_watch_line(
         R"j({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 1 (9)"}})j",
-        kPodKind, {});
+        kPodKind,
+        {});
     ASSERT_FALSE(gone);
     EXPECT_EQ(gone.error().code, Code::expired);
     EXPECT_EQ(gone.error().message, "410 Expired: \"too old resource version: 1 (9)\"");

@@ -41,7 +41,8 @@ std::optional<std::string> decode_base64(std::string_view text) {
         }
         bits = bits << 6 | static_cast<std::uint32_t>(value);
         if (++count == 4) {
-            out += {static_cast<char>(bits >> 16), static_cast<char>(bits >> 8),
+            out += {static_cast<char>(bits >> 16),
+                    static_cast<char>(bits >> 8),
                     static_cast<char>(bits)};
             bits = 0;
             count = 0;
@@ -74,7 +75,9 @@ struct Entry {
     }
 };
 
-Result<Entry> find_entry(json::View config, const char* list, const char* kind,
+Result<Entry> find_entry(json::View config,
+                         const char* list,
+                         const char* kind,
                          std::string_view name) {
     const std::string shown = "kubeconfig " + std::string(kind) + " \"" + std::string(name) + "\"";
     for (const json::Value& item : config[std::string_view(list)].array()) {
@@ -87,7 +90,9 @@ Result<Entry> find_entry(json::View config, const char* list, const char* kind,
 }
 
 // `<field>-data` (base64) wins over the file `<field>`; "" when neither is there.
-Result<std::string> pem(const Entry& entry, const std::string& field, std::string_view directory,
+Result<std::string> pem(const Entry& entry,
+                        const std::string& field,
+                        std::string_view directory,
                         const ReadFile& read) {
     if (const std::string data = entry.text(field + "-data"); !data.empty()) {
         auto decoded = decode_base64(data);
@@ -110,7 +115,9 @@ Result<std::string> pem(const Entry& entry, const std::string& field, std::strin
     return text;
 }
 
-Result<void> read_cluster(const Entry& cluster, std::string_view directory, const ReadFile& read,
+Result<void> read_cluster(const Entry& cluster,
+                          std::string_view directory,
+                          const ReadFile& read,
                           ConnectionConfig& config) {
     std::string server = cluster.text("server");
     if (server.empty()) {
@@ -144,14 +151,23 @@ Result<void> read_cluster(const Entry& cluster, std::string_view directory, cons
     return ok();
 }
 
-Result<void> read_user(const Entry& user, std::string_view directory, const ReadFile& read,
+Result<void> read_user(const Entry& user,
+                       std::string_view directory,
+                       const ReadFile& read,
                        ConnectionConfig& config) {
-    for (const char* field : {"exec", "auth-provider", "username", "password", "as", "as-uid",
-                              "as-groups", "as-user-extra"}) {
+    for (const char* field : {"exec",
+                              "auth-provider",
+                              "username",
+                              "password",
+                              "as",
+                              "as-uid",
+                              "as-groups",
+                              "as-user-extra"}) {
         if (user.view[std::string_view(field)].present()) {
-            return fail(user.error(
-                field, "is not supported yet; use a client certificate, token or tokenFile",
-                Code::unsupported));
+            return fail(
+                user.error(field,
+                           "is not supported yet; use a client certificate, token or tokenFile",
+                           Code::unsupported));
         }
     }
     CAPSTAN_TRY(config.http.tls.certificate_pem, pem(user, "client-certificate", directory, read));
@@ -180,8 +196,10 @@ std::unique_ptr<TokenSource> ConnectionConfig::make_tokens(const Clock& clock) c
     return token.empty() ? nullptr : make_fixed_token(token);
 }
 
-Result<ConnectionConfig> parse_kubeconfig(std::string_view text, std::string_view directory,
-                                          std::string_view context, const ReadFile& read) {
+Result<ConnectionConfig> parse_kubeconfig(std::string_view text,
+                                          std::string_view directory,
+                                          std::string_view context,
+                                          const ReadFile& read) {
     auto parsed = parse_document(text);
     if (!parsed) {
         return fail(parsed.error());
@@ -205,19 +223,21 @@ Result<ConnectionConfig> parse_kubeconfig(std::string_view text, std::string_vie
     return config;
 }
 
-Result<ConnectionConfig> load_kubeconfig(const std::string& path, std::string_view context,
+Result<ConnectionConfig> load_kubeconfig(const std::string& path,
+                                         std::string_view context,
                                          const ReadFile& read) {
     CAPSTAN_TRY(const std::string text, read(path));
     const std::size_t slash = path.rfind('/');
-    auto config = parse_kubeconfig(text, slash == std::string::npos ? "." : path.substr(0, slash),
-                                   context, read);
+    auto config = parse_kubeconfig(
+        text, slash == std::string::npos ? "." : path.substr(0, slash), context, read);
     if (!config) {
         return fail(with_context(config.error(), path));
     }
     return config;
 }
 
-Result<ConnectionConfig> load_in_cluster(const Environment& environment, const ReadFile& read,
+Result<ConnectionConfig> load_in_cluster(const Environment& environment,
+                                         const ReadFile& read,
                                          const std::string& directory) {
     for (const char* name : {"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}) {
         if (environment(name).value_or("").empty()) {

@@ -30,17 +30,20 @@ struct ConnectionConfig {
 // `text`: YAML or JSON. `directory`: relative paths start here. `context` empty: current-context.
 // Errors: invalid with the entry and field named ("kubeconfig user \"a\": …"), unsupported (exec,
 // auth-provider, username/password, impersonation, proxy-url: "… is not supported yet").
-Result<ConnectionConfig> parse_kubeconfig(std::string_view text, std::string_view directory,
+Result<ConnectionConfig> parse_kubeconfig(std::string_view text,
+                                          std::string_view directory,
                                           std::string_view context = {},
                                           const ReadFile& read = read_small_file);
-Result<ConnectionConfig> load_kubeconfig(const std::string& path, std::string_view context = {},
+Result<ConnectionConfig> load_kubeconfig(const std::string& path,
+                                         std::string_view context = {},
                                          const ReadFile& read = read_small_file);
 
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 // The pod's service account. Errors: not_found ("not in a cluster: KUBERNETES_SERVICE_HOST is not
 // set"), invalid.
 Result<ConnectionConfig> load_in_cluster(
-    const Environment& environment, const ReadFile& read = read_small_file,
+    const Environment& environment,
+    const ReadFile& read = read_small_file,
     const std::string& directory = "/var/run/secrets/kubernetes.io/serviceaccount");
 
 }  // namespace capstan::kube

@@ -78,7 +78,8 @@ net::Query list_query(const ListOptions& options) {
 
 }  // namespace
 
-CallHandle Client::list(const GroupVersionKind& gvk, ListOptions options,
+CallHandle Client::list(const GroupVersionKind& gvk,
+                        ListOptions options,
                         std::function<void(Result<ListPage>)> done) {
     const auto decode = std::make_shared<ListDecode>();
     decode->client = state_;
@@ -86,7 +87,8 @@ CallHandle Client::list(const GroupVersionKind& gvk, ListOptions options,
     decode->projection = std::move(options.projection);
     decode->done = std::move(done);
     auto call = std::make_shared<UnaryCall>(
-        state_, deadline_or(*state_, options.deadline, kListTimeout),
+        state_,
+        deadline_or(*state_, options.deadline, kListTimeout),
         [decode](Result<net::HttpResponse> result) {
             auto checked = check(*decode->client, *decode->verb, std::move(result));
             if (!checked) {

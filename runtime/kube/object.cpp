@@ -70,7 +70,8 @@ json::Value project(json::Value value, const Projection& projection) {
 static_assert(std::is_trivially_destructible_v<Object> &&
               alignof(Object) <= alignof(std::uint64_t));
 
-Result<ObjectPtr> Object::make(json::Value value, const Projection& projection,
+Result<ObjectPtr> Object::make(json::Value value,
+                               const Projection& projection,
                                const GroupVersionKind* gvk) {
     json::Value* metadata = value.find("metadata");
     if (metadata == nullptr || !metadata->is_object()) {
@@ -103,7 +104,8 @@ Result<ObjectPtr> Object::make(json::Value value, const Projection& projection,
     return ObjectPtr(block, object);
 }
 
-Result<ObjectPtr> Object::decode(std::string_view text, const Projection& projection,
+Result<ObjectPtr> Object::decode(std::string_view text,
+                                 const Projection& projection,
                                  const GroupVersionKind* gvk) {
     CAPSTAN_TRY(json::Value value, json::parse(text, {.bytes_max = kObjectBytesMax}));
     return make(std::move(value), projection, gvk);
@@ -198,7 +200,8 @@ void collect(std::string_view at, std::string_view pattern, std::vector<std::str
     }
 }
 
-std::optional<std::string> map_entry(std::string_view object, std::string_view map,
+std::optional<std::string> map_entry(std::string_view object,
+                                     std::string_view map,
                                      std::string_view key) {
     const auto entries = raw::pointer(object, map);
     const auto value = entries ? raw::member(*entries, key) : std::nullopt;

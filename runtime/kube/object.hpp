@@ -43,10 +43,12 @@ public:
     // Takes the tree apart and stores what the projection leaves. `gvk` fills apiVersion and kind
     // where the server left them out (items of built-in lists). Errors: invalid (no object, no
     // metadata.name), too_large.
-    static Result<ObjectPtr> make(json::Value value, const Projection& projection = {},
+    static Result<ObjectPtr> make(json::Value value,
+                                  const Projection& projection = {},
                                   const GroupVersionKind* gvk = nullptr);
     // The same from text.
-    static Result<ObjectPtr> decode(std::string_view text, const Projection& projection = {},
+    static Result<ObjectPtr> decode(std::string_view text,
+                                    const Projection& projection = {},
                                     const GroupVersionKind* gvk = nullptr);
 
     Object(const Object&) = delete;

@@ -64,11 +64,16 @@ struct PointerRow {
 };
 
 TEST(Object, FindsFieldsByPointerWithoutParsing) {
-    const PointerRow rows[] = {{"/spec/a~1b/m~0n", "1"},  {"/spec/list/1/ref/name", "\"s2\""},
-                               {"/spec/list/3", nullptr}, {"/spec/list/01", nullptr},
-                               {"/spec/list/-", nullptr}, {"/spec/nope", nullptr},
-                               {"spec", nullptr},         {"/metadata/name/x", nullptr},
-                               {"/spec/a~2b", nullptr},   {"/metadata/generation", "3"}};
+    const PointerRow rows[] = {{"/spec/a~1b/m~0n", "1"},
+                               {"/spec/list/1/ref/name", "\"s2\""},
+                               {"/spec/list/3", nullptr},
+                               {"/spec/list/01", nullptr},
+                               {"/spec/list/-", nullptr},
+                               {"/spec/nope", nullptr},
+                               {"spec", nullptr},
+                               {"/metadata/name/x", nullptr},
+                               {"/spec/a~2b", nullptr},
+                               {"/metadata/generation", "3"}};
     const ObjectPtr o = pod();
     const json::Value tree = o->parse();
     for (const PointerRow& row : rows) {
@@ -94,9 +99,14 @@ TEST(Object, FillsInKindOfListItems) {
 }
 
 TEST(Object, RefusesWhatHasNoName) {
-    for (const char* text :
-         {"[]", "{}", R"({"metadata":[]})", R"({"metadata":{}})", R"({"metadata":{"name":1}})",
-          R"({"metadata":{"name":"a\u0000b"}})", R"({"metadata":{"name":"a","uid":{}}})", "{"}) {
+    for (const char* text : {"[]",
+                             "{}",
+                             R"({"metadata":[]})",
+                             R"({"metadata":{}})",
+                             R"({"metadata":{"name":1}})",
+                             R"({"metadata":{"name":"a\u0000b"}})",
+                             R"({"metadata":{"name":"a","uid":{}}})",
+                             "{"}) {
         const auto made = Object::decode(text);
         ASSERT_FALSE(made) << text;
         EXPECT_EQ(made.error().code, Code::invalid) << text;
@@ -141,29 +151,45 @@ TEST_P(Selectors, MatchLabels) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, Selectors,
-    testing::Values(
-        SelectorRow{"empty", "", true, ""}, SelectorRow{"equal", "app=db", true, "app=db"},
-        SelectorRow{"double_equal", " app == db ", true, "app=db"},
-        SelectorRow{"differs", "app=x", false, "app=x"},
-        SelectorRow{"unequal", "app!=x", true, "app!=x"},
-        SelectorRow{"unequal_absent", "no!=x", true, "no!=x"},
-        SelectorRow{"in", "app in (z, db)", true, "app in (db,z)"},
-        SelectorRow{"notin", "app notin (z,db)", false, "app notin (db,z)"},
-        SelectorRow{"notin_absent", "no notin (z)", true, "no!=z"},
-        SelectorRow{"exists", "app", true, "app"}, SelectorRow{"absent", "!app", false, "!app"},
-        SelectorRow{"greater", "tier>6", true, "tier>6"},
-        SelectorRow{"less", "tier < 7", false, "tier<7"},
-        SelectorRow{"greater_text", "app>1", false, "app>1"},
-        SelectorRow{"empty_value", "no=", false, "no="},
-        SelectorRow{"empty_in_set", "no notin (,a)", true, "no notin (,a)"},
-        SelectorRow{"prefixed", "example.com/role=main,app", true, "example.com/role=main,app"},
-        SelectorRow{"all_of", "app=db,tier=8", false, "app=db,tier=8"}),
+    Rows,
+    Selectors,
+    testing::Values(SelectorRow{"empty", "", true, ""},
+                    SelectorRow{"equal", "app=db", true, "app=db"},
+                    SelectorRow{"double_equal", " app == db ", true, "app=db"},
+                    SelectorRow{"differs", "app=x", false, "app=x"},
+                    SelectorRow{"unequal", "app!=x", true, "app!=x"},
+                    SelectorRow{"unequal_absent", "no!=x", true, "no!=x"},
+                    SelectorRow{"in", "app in (z, db)", true, "app in (db,z)"},
+                    SelectorRow{"notin", "app notin (z,db)", false, "app notin (db,z)"},
+                    SelectorRow{"notin_absent", "no notin (z)", true, "no!=z"},
+                    SelectorRow{"exists", "app", true, "app"},
+                    SelectorRow{"absent", "!app", false, "!app"},
+                    SelectorRow{"greater", "tier>6", true, "tier>6"},
+                    SelectorRow{"less", "tier < 7", false, "tier<7"},
+                    SelectorRow{"greater_text", "app>1", false, "app>1"},
+                    SelectorRow{"empty_value", "no=", false, "no="},
+                    SelectorRow{"empty_in_set", "no notin (,a)", true, "no notin (,a)"},
+                    SelectorRow{
+                        "prefixed", "example.com/role=main,app", true, "example.com/role=main,app"},
+                    SelectorRow{"all_of", "app=db,tier=8", false, "app=db,tier=8"}),
     [](const auto& row) { return row.param.name; });
 
 TEST(LabelSelector, RefusesMalformedText) {
-    for (const char* text : {"=a", "a=b=c", "a in b", "a in (b", "a b", "a,,b", ",a", "a,", "a>x",
-                             "a~b", "/a", "a!", "a=b c", "a=-x", "!a=b"}) {
+    for (const char* text : {"=a",
+                             "a=b=c",
+                             "a in b",
+                             "a in (b",
+                             "a b",
+                             "a,,b",
+                             ",a",
+                             "a,",
+                             "a>x",
+                             "a~b",
+                             "/a",
+                             "a!",
+                             "a=b c",
+                             "a=-x",
+                             "!a=b"}) {
         EXPECT_FALSE(LabelSelector::parse(text)) << text;
     }
     EXPECT_EQ(LabelSelector::parse(std::string(kSelectorBytesMax + 1, 'a')).error().code,

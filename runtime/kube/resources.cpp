@@ -20,8 +20,9 @@ struct GroupVersion {
 bool is_path_segment(std::string_view text) {
     return !text.empty() && text != "." && text != ".." &&
            text.find_first_of("/%?# ") == std::string_view::npos &&
-           std::none_of(text.begin(), text.end(),
-                        [](char c) { return static_cast<unsigned char>(c) < 0x21 || c == 0x7f; });
+           std::none_of(text.begin(), text.end(), [](char c) {
+               return static_cast<unsigned char>(c) < 0x21 || c == 0x7f;
+           });
 }
 
 Error not_served(const GroupVersionKind& gvk) {
@@ -72,8 +73,10 @@ std::string Resource::group_resource() const {
     return gvk.group.empty() ? plural : plural + "." + gvk.group;
 }
 
-Result<std::string> object_path(const Resource& resource, std::string_view ns,
-                                std::string_view name, std::string_view subresource) {
+Result<std::string> object_path(const Resource& resource,
+                                std::string_view ns,
+                                std::string_view name,
+                                std::string_view subresource) {
     const auto refuse = [&](std::string_view text, std::string_view what) {
         return fail(Code::invalid,
                     "\"" + std::string(text.substr(0, 80)) + "\" " + std::string(what));
@@ -107,7 +110,8 @@ struct Resources::State {
     bool closed{false};
     std::map<std::string, GroupVersion> group_versions;
 
-    static void answer_soon(const std::shared_ptr<State>& state, Done done,
+    static void answer_soon(const std::shared_ptr<State>& state,
+                            Done done,
                             Result<Resource> result) {
         state->loop.post([state, done = std::move(done), result = std::move(result)]() mutable {
             if (!state->closed) {
@@ -115,7 +119,8 @@ struct Resources::State {
             }
         });
     }
-    static void fetched(const std::shared_ptr<State>& state, const GroupVersionKind& gvk,
+    static void fetched(const std::shared_ptr<State>& state,
+                        const GroupVersionKind& gvk,
                         const Result<std::string>& body) {
         GroupVersion& entry = state->group_versions[gvk.api_version()];
         entry.fetching = false;
@@ -158,14 +163,15 @@ void Resources::resolve(const GroupVersionKind& gvk, Done done) {
     const bool good_name =
         is_path_segment(gvk.version) && (gvk.group.empty() || is_path_segment(gvk.group));
     if (!good_name) {
-        State::answer_soon(state_, std::move(done),
+        State::answer_soon(state_,
+                           std::move(done),
                            fail(Code::invalid, gvk.api_version() + " is not a group and version"));
         return;
     }
     const bool known = state_->group_versions.contains(gvk.api_version());
     if (!known && state_->group_versions.size() >= kGroupVersionsMax) {
-        State::answer_soon(state_, std::move(done),
-                           fail(Code::too_large, "too many group versions"));
+        State::answer_soon(
+            state_, std::move(done), fail(Code::too_large, "too many group versions"));
         return;
     }
     GroupVersion& entry = state_->group_versions[gvk.api_version()];

@@ -34,8 +34,10 @@ struct Resource {
 // "/apis/apps/v1/namespaces/x/statefulsets/y/status". `name` empty: the collection; `ns` empty with
 // a namespaced kind: all namespaces. Errors: invalid (a segment that is ".", "..", or holds "/" or
 // "%"; a namespace for a cluster-scoped kind; a name without namespace for a namespaced one).
-Result<std::string> object_path(const Resource& resource, std::string_view ns,
-                                std::string_view name, std::string_view subresource = {});
+Result<std::string> object_path(const Resource& resource,
+                                std::string_view ns,
+                                std::string_view name,
+                                std::string_view subresource = {});
 
 class Resources {
 public:

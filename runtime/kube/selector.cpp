@@ -191,8 +191,9 @@ Result<LabelSelector> LabelSelector::parse(std::string_view text) {
         CAPSTAN_TRY(LabelTerm term, parse_term(scanner));
         selector.terms_.push_back(std::move(term));
         if (selector.terms_.size() > kSelectorTermsMax) {
-            return fail(Code::too_large, "label selector of more than " +
-                                             std::to_string(kSelectorTermsMax) + " terms");
+            return fail(
+                Code::too_large,
+                "label selector of more than " + std::to_string(kSelectorTermsMax) + " terms");
         }
     }
     return selector;
@@ -250,16 +251,18 @@ Result<FieldSelector> FieldSelector::parse(std::string_view text) {
             if (text[at] == '\\' && at + 1 < text.size()) {
                 ++at;
             } else if (text[at] == '=' || text[at] == '\\') {
-                return fail(Code::invalid, "field selector offset " + std::to_string(at) +
-                                               ": unescaped special character");
+                return fail(Code::invalid,
+                            "field selector offset " + std::to_string(at) +
+                                ": unescaped special character");
             }
             term.value += text[at];
         }
         ++at;  // the comma
         selector.terms_.push_back(std::move(term));
         if (selector.terms_.size() > kSelectorTermsMax) {
-            return fail(Code::too_large, "field selector of more than " +
-                                             std::to_string(kSelectorTermsMax) + " terms");
+            return fail(
+                Code::too_large,
+                "field selector of more than " + std::to_string(kSelectorTermsMax) + " terms");
         }
     }
     return selector;

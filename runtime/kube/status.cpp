@@ -21,7 +21,8 @@ std::chrono::milliseconds clamp_seconds(std::int64_t seconds) {
 std::chrono::milliseconds retry_after_header(const net::Headers& headers) {
     const std::string_view text = net::find_header(headers, "Retry-After");
     std::int64_t seconds = 0;
-    std::from_chars(text.data(), text.data() + text.size(),
+    std::from_chars(text.data(),
+                    text.data() + text.size(),
                     seconds);  // dates are not used by API servers: 0
     return clamp_seconds(seconds);
 }
@@ -61,7 +62,9 @@ bool has_too_large_version(json::View status) {
            std::string_view::npos;
 }
 
-Error from_status(json::View status, std::int64_t http, std::chrono::milliseconds wait,
+Error from_status(json::View status,
+                  std::int64_t http,
+                  std::chrono::milliseconds wait,
                   bool creating) {
     const std::int64_t code = http > 0 ? http : status["code"].int_or(500);
     wait = std::max(wait, clamp_seconds(status["details"]["retryAfterSeconds"].int_or(0)));
@@ -97,7 +100,9 @@ std::string quote_server_text(std::string_view text) {
     return quoted + "\"";
 }
 
-Error error_of_response(int status, const net::Headers& headers, std::string_view body,
+Error error_of_response(int status,
+                        const net::Headers& headers,
+                        std::string_view body,
                         bool creating) {
     const auto wait = retry_after_header(headers);
     if (const auto parsed = json::parse(body);

@@ -20,7 +20,9 @@ inline constexpr std::chrono::milliseconds kRetryAfterMax{5 * 60 * 1000};
 
 // The error of a response outside 2xx. `creating`: a 409 without a reason means "exists". Bodies
 // that are no Status (from proxies) are mapped by the code alone.
-Error error_of_response(int status, const net::Headers& headers, std::string_view body,
+Error error_of_response(int status,
+                        const net::Headers& headers,
+                        std::string_view body,
                         bool creating);
 // The error of a Status object (a watch's ERROR event).
 Error error_of_status(const json::Value& status);

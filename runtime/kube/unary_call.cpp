@@ -53,8 +53,8 @@ bool ClientState::renew(int status, const std::string& token) {
 
 void ClientState::fetch(std::string target, std::function<void(Result<std::string>)> done) {
     const std::uint64_t id = ++fetch_sequence;
-    const auto finished = [weak = weak_from_this(), id,
-                           done = std::move(done)](Result<net::HttpResponse> response) {
+    const auto finished = [weak = weak_from_this(), id, done = std::move(done)](
+                              Result<net::HttpResponse> response) {
         const auto state = weak.lock();
         if (!state) {
             return;

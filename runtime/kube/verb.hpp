@@ -38,7 +38,8 @@ inline bool is_kind_missing(const net::HttpResponse& response) {
     return !body || json::View(body.value())["details"]["name"].string_or("").empty();
 }
 
-inline Result<net::HttpResponse> check(ClientState& client, const Verb& verb,
+inline Result<net::HttpResponse> check(ClientState& client,
+                                       const Verb& verb,
                                        Result<net::HttpResponse> result) {
     if (!result) {
         return fail(verb.error(result.error()));
@@ -50,11 +51,12 @@ inline Result<net::HttpResponse> check(ClientState& client, const Verb& verb,
     if (is_kind_missing(response)) {
         client.resources->forget(verb.gvk);
     }
-    return fail(verb.error(error_of_response(response.status, response.headers, response.body,
-                                             verb.name == "create")));
+    return fail(verb.error(error_of_response(
+        response.status, response.headers, response.body, verb.name == "create")));
 }
 
-inline MonotonicTime deadline_or(const ClientState& client, MonotonicTime deadline,
+inline MonotonicTime deadline_or(const ClientState& client,
+                                 MonotonicTime deadline,
                                  std::chrono::seconds otherwise) {
     return deadline == kNever ? client.loop.now() + otherwise : deadline;
 }

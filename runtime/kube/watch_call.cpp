@@ -13,7 +13,9 @@ constexpr std::size_t kErrorBodyBytesMax = 64 * 1024;
 
 class WatchCall : public std::enable_shared_from_this<WatchCall> {
 public:
-    WatchCall(std::shared_ptr<ClientState> client, GroupVersionKind gvk, WatchOptions options,
+    WatchCall(std::shared_ptr<ClientState> client,
+              GroupVersionKind gvk,
+              WatchOptions options,
               WatchHandler handler)
         : client_(std::move(client)),
           gvk_(std::move(gvk)),
@@ -219,8 +221,10 @@ private:
 
 }  // namespace
 
-CallHandle start_watch(std::shared_ptr<ClientState> client, const GroupVersionKind& gvk,
-                       WatchOptions options, WatchHandler handler) {
+CallHandle start_watch(std::shared_ptr<ClientState> client,
+                       const GroupVersionKind& gvk,
+                       WatchOptions options,
+                       WatchHandler handler) {
     auto call =
         std::make_shared<WatchCall>(std::move(client), gvk, std::move(options), std::move(handler));
     call->start();

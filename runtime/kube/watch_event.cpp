@@ -31,7 +31,8 @@ WatchEvent undecodable(std::string message) {
 
 }  // namespace
 
-Result<WatchEvent> decode_watch_line(std::string_view line, const GroupVersionKind& gvk,
+Result<WatchEvent> decode_watch_line(std::string_view line,
+                                     const GroupVersionKind& gvk,
                                      const Projection& projection) {
     auto parsed = json::parse(line, {.bytes_max = kWatchLineBytesMax});
     if (!parsed) {

@@ -9,7 +9,8 @@
 namespace capstan::kube {
 
 // Errors end the stream: unavailable (no JSON), or the error that an ERROR event carries.
-Result<WatchEvent> decode_watch_line(std::string_view line, const GroupVersionKind& gvk,
+Result<WatchEvent> decode_watch_line(std::string_view line,
+                                     const GroupVersionKind& gvk,
                                      const Projection& projection);
 
 }  // namespace capstan::kube

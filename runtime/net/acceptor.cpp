@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kBacklog = 512;
 constexpr std::chrono::milliseconds kRetryDelay{100};  // after running out of descriptors
-constexpr int kAcceptsPerTurn = 16;                     // then others on the loop get their turn
+constexpr int kAcceptsPerTurn = 16;                    // then others on the loop get their turn
 
 struct Address {
     sockaddr_storage storage{};
@@ -63,7 +63,9 @@ std::string to_text(const sockaddr_storage& storage) {
 std::uint16_t bound_port(int fd) {
     sockaddr_storage storage{};
     socklen_t size = sizeof storage;
-    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) { return 0; }
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) {
+        return 0;
+    }
     sockaddr_in v4{};  // the port is at the same place in both families
     std::memcpy(&v4, &storage, sizeof v4);
     return ntohs(v4.sin_port);
@@ -72,7 +74,8 @@ std::uint16_t bound_port(int fd) {
 Error listen_error(const std::string& address, std::uint16_t port, int number) {
     std::string text = "listen on " + join_host_port(address, port) + ": " + std::strerror(number);
     if (number == EADDRINUSE) {
-        text += "; stop the process that has it (ss -ltnp 'sport = :" + std::to_string(port) + "') or choose another port";
+        text += "; stop the process that has it (ss -ltnp 'sport = :" + std::to_string(port) +
+                "') or choose another port";
     } else if (number == EADDRNOTAVAIL) {
         text += "; this host has no such address";
     } else if (number == EACCES) {
@@ -91,10 +94,15 @@ Acceptor::~Acceptor() {
     ::close(fd_);
 }
 
-Result<std::unique_ptr<Acceptor>> Acceptor::listen(IoLoop& loop, const std::string& text, std::uint16_t port, Accepted accepted) {
+Result<std::unique_ptr<Acceptor>> Acceptor::listen(IoLoop& loop,
+                                                   const std::string& text,
+                                                   std::uint16_t port,
+                                                   Accepted accepted) {
     CAPSTAN_TRY(const auto address, parse_address(text, port));
     const int fd = ::socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) { return fail(listen_error(text, port, errno)); }
+    if (fd < 0) {
+        return fail(listen_error(text, port, errno));
+    }
     const int on = 1;
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     const auto* raw = reinterpret_cast<const sockaddr*>(&address.storage);
@@ -103,13 +111,20 @@ Result<std::unique_ptr<Acceptor>> Acceptor::listen(IoLoop& loop, const std::stri
         ::close(fd);
         return fail(listen_error(text, port, number));
     }
-    std::unique_ptr<Acceptor> acceptor(new Acceptor(loop, fd, address.family, bound_port(fd), std::move(accepted)));  // tidy: allow new, private constructor
+    std::unique_ptr<Acceptor> acceptor(
+        new Acceptor(loop,
+                     fd,
+                     address.family,
+                     bound_port(fd),
+                     std::move(accepted)));  // tidy: allow new, private constructor
     CAPSTAN_TRY(acceptor->resume());
     return acceptor;
 }
 
 Result<void> Acceptor::resume() {
-    if (watch_) { return ok(); }
+    if (watch_) {
+        return ok();
+    }
     CAPSTAN_TRY(watch_, loop_.on_readable(fd_, [this] { accept_some(); }));
     return ok();
 }
@@ -118,15 +133,20 @@ void Acceptor::accept_some() {
     for (int i = 0; i < kAcceptsPerTurn && watch_; ++i) {
         sockaddr_storage peer{};
         socklen_t size = sizeof peer;
-        const int fd = ::accept4(fd_, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        const int fd =
+            ::accept4(fd_, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
             pause();
             retry_ = loop_.at(loop_.now() + kRetryDelay, [this] { (void)resume(); });
             return;
         }
-        if (fd < 0) { return; }  // nobody waits, or the peer left already
+        if (fd < 0) {
+            return;
+        }  // nobody waits, or the peer left already
         auto transport = adopt_socket(loop_, fd, family_);
-        if (transport) { accepted_(std::move(transport).value(), to_text(peer)); }
+        if (transport) {
+            accepted_(std::move(transport).value(), to_text(peer));
+        }
     }
 }
 

@@ -16,14 +16,18 @@ using Accepted = std::function<void(std::unique_ptr<Transport> transport, std::s
 
 class Acceptor {
 public:
-    // Errors: invalid (address), unavailable (in use, not ours, no permission); names address:port and a remedy.
-    static Result<std::unique_ptr<Acceptor>> listen(IoLoop& loop, const std::string& address, std::uint16_t port, Accepted accepted);
+    // Errors: invalid (address), unavailable (in use, not ours, no permission); names address:port
+    // and a remedy.
+    static Result<std::unique_ptr<Acceptor>> listen(IoLoop& loop,
+                                                    const std::string& address,
+                                                    std::uint16_t port,
+                                                    Accepted accepted);
     ~Acceptor();
     Acceptor(const Acceptor&) = delete;
     Acceptor& operator=(const Acceptor&) = delete;
 
     std::uint16_t port() const noexcept { return port_; }
-    Result<void> resume();           // starts, and goes on after pause()
+    Result<void> resume();            // starts, and goes on after pause()
     void pause() { watch_.reset(); }  // new peers wait in the kernel's queue
 
 private:

@@ -10,38 +10,58 @@ namespace {
 // RFC 9110 9.2.2: may be sent again when nobody knows whether it arrived.
 bool is_idempotent(std::string_view method) noexcept {
     for (const std::string_view known : {"GET", "HEAD", "PUT", "DELETE", "OPTIONS"}) {
-        if (method == known) { return true; }
+        if (method == known) {
+            return true;
+        }
     }
     return false;
 }
 
 bool is_ours(std::string_view name) noexcept {
-    for (const std::string_view ours : {"Host", "Content-Length", "Connection", "Transfer-Encoding"}) {
-        if (equal_names(name, ours)) { return true; }
+    for (const std::string_view ours :
+         {"Host", "Content-Length", "Connection", "Transfer-Encoding"}) {
+        if (equal_names(name, ours)) {
+            return true;
+        }
     }
     return false;
 }
 
 }  // namespace
 
-ClientExchange::ClientExchange(std::shared_ptr<ClientPool> pool, HttpRequest request,
+ClientExchange::ClientExchange(std::shared_ptr<ClientPool> pool,
+                               HttpRequest request,
                                std::function<void(Result<HttpResponse>)> done)
-    : pool_(std::move(pool)), request_(std::move(request)), options_(), unary_(true), done_(std::move(done)) {}
+    : pool_(std::move(pool)),
+      request_(std::move(request)),
+      options_(),
+      unary_(true),
+      done_(std::move(done)) {}
 
-ClientExchange::ClientExchange(std::shared_ptr<ClientPool> pool, HttpRequest request, const StreamOptions& options,
+ClientExchange::ClientExchange(std::shared_ptr<ClientPool> pool,
+                               HttpRequest request,
+                               const StreamOptions& options,
                                StreamHandler handler)
-    : pool_(std::move(pool)), request_(std::move(request)), options_(options), unary_(false), handler_(std::move(handler)) {}
+    : pool_(std::move(pool)),
+      request_(std::move(request)),
+      options_(options),
+      unary_(false),
+      handler_(std::move(handler)) {}
 
 void ClientExchange::start() {
     pool_->add(shared_from_this());
     if (request_.deadline != kNever) {
         deadline_ = pool_->loop.at(request_.deadline, [this, self = weak_from_this()] {
-            if (const auto alive = self.lock()) { fail_with(Code::timeout, "deadline passed"); }
+            if (const auto alive = self.lock()) {
+                fail_with(Code::timeout, "deadline passed");
+            }
         });
     }
     pool_->loop.post([weak = weak_from_this()] {
         const auto self = weak.lock();
-        if (self && self->is_queued()) { self->pool_->admit(self); }
+        if (self && self->is_queued()) {
+            self->pool_->admit(self);
+        }
     });
 }
 
@@ -49,37 +69,50 @@ void ClientExchange::connect() {
     state_ = State::connecting;
     busy_ = true;
     const auto limit = pool_->options.connect_timeout;
-    connect_timer_ = pool_->loop.at(pool_->loop.now() + limit, [this, weak = weak_from_this(), limit] {
-        const auto self = weak.lock();
-        if (!self || !connecting_) { return; }
-        const std::string phase(connecting_->phase());
-        fail_with(Code::unavailable, phase + ": no answer within " + std::to_string(limit.count()) + " ms");
-    });
-    connecting_ = net::connect(pool_->loop, pool_->endpoint, pool_->tls.get(),
-                               [this, weak = weak_from_this()](Result<std::unique_ptr<Transport>> transport) {
-        const auto self = weak.lock();
-        if (!self || state_ != State::connecting) { return; }
-        connect_timer_.reset();
-        const auto connecting = std::move(connecting_);
-        if (transport) {
-            begin(std::make_unique<ClientConnection>(std::move(transport).value()), false);
-        } else {
-            fail_with(Code::unavailable, std::string(connecting->phase()) + ": " + transport.error().message);
-        }
-    });
+    connect_timer_ =
+        pool_->loop.at(pool_->loop.now() + limit, [this, weak = weak_from_this(), limit] {
+            const auto self = weak.lock();
+            if (!self || !connecting_) {
+                return;
+            }
+            const std::string phase(connecting_->phase());
+            fail_with(Code::unavailable,
+                      phase + ": no answer within " + std::to_string(limit.count()) + " ms");
+        });
+    connecting_ = net::connect(
+        pool_->loop,
+        pool_->endpoint,
+        pool_->tls.get(),
+        [this, weak = weak_from_this()](Result<std::unique_ptr<Transport>> transport) {
+            const auto self = weak.lock();
+            if (!self || state_ != State::connecting) {
+                return;
+            }
+            connect_timer_.reset();
+            const auto connecting = std::move(connecting_);
+            if (transport) {
+                begin(std::make_unique<ClientConnection>(std::move(transport).value()), false);
+            } else {
+                fail_with(Code::unavailable,
+                          std::string(connecting->phase()) + ": " + transport.error().message);
+            }
+        });
 }
 
 std::string ClientExchange::request_head() const {
     std::string head = request_.method + " " + request_.target + " HTTP/1.1\r\n";
     append_header(head, "Host", pool_->host);
     for (const auto& [name, value] : request_.headers) {
-        if (!is_ours(name)) { append_header(head, name, value); }
+        if (!is_ours(name)) {
+            append_header(head, name, value);
+        }
     }
     if (options_.body_follows && options_.body_bytes < 0) {
         append_header(head, "Transfer-Encoding", "chunked");
     } else if (options_.body_follows) {
         append_header(head, "Content-Length", std::to_string(options_.body_bytes));
-    } else if (!request_.body.empty() || request_.method == "POST" || request_.method == "PUT" || request_.method == "PATCH") {
+    } else if (!request_.body.empty() || request_.method == "POST" || request_.method == "PUT" ||
+               request_.method == "PATCH") {
         append_header(head, "Content-Length", std::to_string(request_.body.size()));
     }
     head += "\r\n";
@@ -91,22 +124,30 @@ void ClientExchange::begin(std::unique_ptr<ClientConnection> connection, bool re
     busy_ = true;
     reused_ = reused;
     connection_ = std::move(connection);
-    parser_ = std::make_unique<Http1Parser>(Role::response, kHeaderBytesMax, request_.method == "HEAD");
+    parser_ =
+        std::make_unique<Http1Parser>(Role::response, kHeaderBytesMax, request_.method == "HEAD");
     std::string bytes = request_head();
-    if (!options_.body_follows) { bytes += request_.body; }
+    if (!options_.body_follows) {
+        bytes += request_.body;
+    }
     send(std::move(bytes));
     wait_for_bytes();
 }
 
 void ClientExchange::send(std::string bytes) {
     sending_ = true;
-    connection_->transport->write(std::move(bytes), [this, weak = weak_from_this()](const IoError& error) {
-        if (const auto self = weak.lock()) { on_written(error); }
-    });
+    connection_->transport->write(std::move(bytes),
+                                  [this, weak = weak_from_this()](const IoError& error) {
+                                      if (const auto self = weak.lock()) {
+                                          on_written(error);
+                                      }
+                                  });
 }
 
 void ClientExchange::on_written(const IoError& error) {
-    if (state_ != State::open) { return; }
+    if (state_ != State::open) {
+        return;
+    }
     sending_ = false;
     if (error) {
         // The peer may have said why before it closed: the reading side decides.
@@ -114,19 +155,29 @@ void ClientExchange::on_written(const IoError& error) {
         finish_write(fail(Code::unavailable, context() + ": " + error.text));
         return;
     }
-    if (!options_.body_follows) { request_sent_ = true; }
+    if (!options_.body_follows) {
+        request_sent_ = true;
+    }
     if (has_pending_) {
         has_pending_ = false;
-        if (!pending_.empty()) { return send(std::exchange(pending_, {})); }
+        if (!pending_.empty()) {
+            return send(std::exchange(pending_, {}));
+        }
     }
-    if (write_last_) { request_sent_ = true; }
-    if (complete_) { give_back(); }
+    if (write_last_) {
+        request_sent_ = true;
+    }
+    if (complete_) {
+        give_back();
+    }
     finish_write(ok());
 }
 
 void ClientExchange::finish_write(Result<void> result) {
     const auto call = std::exchange(write_done_, nullptr);
-    if (call) { call(std::move(result)); }
+    if (call) {
+        call(std::move(result));
+    }
 }
 
 void ClientExchange::write(std::string bytes, bool last, std::function<void(Result<void>)> done) {
@@ -137,15 +188,24 @@ void ClientExchange::write(std::string bytes, bool last, std::function<void(Resu
     if (options_.body_bytes >= 0) {
         framed = std::move(bytes);
     } else {
-        if (!bytes.empty()) { framed = chunk(bytes); }
-        if (last) { framed += kLastChunk; }
+        if (!bytes.empty()) {
+            framed = chunk(bytes);
+        }
+        if (last) {
+            framed += kLastChunk;
+        }
     }
-    const bool dead = state_ == State::ended || send_failed_ || (state_ == State::open && !connection_);
+    const bool dead =
+        state_ == State::ended || send_failed_ || (state_ == State::open && !connection_);
     if (dead || (framed.empty() && state_ == State::open && !sending_)) {
-        if (!dead && last) { request_sent_ = true; }
+        if (!dead && last) {
+            request_sent_ = true;
+        }
         pool_->loop.post([this, weak = weak_from_this(), dead] {
             const auto self = weak.lock();
-            if (!self) { return; }
+            if (!self) {
+                return;
+            }
             if (dead) {
                 finish_write(fail(Code::unavailable, context() + ": the exchange is over"));
             } else {
@@ -154,7 +214,9 @@ void ClientExchange::write(std::string bytes, bool last, std::function<void(Resu
         });
         return;
     }
-    if (state_ == State::open && !sending_) { return send(std::move(framed)); }
+    if (state_ == State::open && !sending_) {
+        return send(std::move(framed));
+    }
     pending_ = std::move(framed);  // sent after the head
     has_pending_ = true;
 }
@@ -164,20 +226,27 @@ void ClientExchange::read() {
     read_wanted_ = true;
     pool_->loop.post([this, weak = weak_from_this()] {
         const auto self = weak.lock();
-        if (self && state_ == State::open && head_taken_) { pump(); }
+        if (self && state_ == State::open && head_taken_) {
+            pump();
+        }
     });
 }
 
 void ClientExchange::wait_for_bytes() {
     if (!unary_ && head_taken_ && options_.idle_max != kNever && !idle_timer_) {
-        idle_timer_ = pool_->loop.at(pool_->loop.now() + options_.idle_max, [this, weak = weak_from_this()] {
-            const auto self = weak.lock();
-            if (self && state_ == State::open) { fail_with(Code::timeout, "nothing arrived for too long"); }
-        });
+        idle_timer_ =
+            pool_->loop.at(pool_->loop.now() + options_.idle_max, [this, weak = weak_from_this()] {
+                const auto self = weak.lock();
+                if (self && state_ == State::open) {
+                    fail_with(Code::timeout, "nothing arrived for too long");
+                }
+            });
     }
     connection_->want([this, weak = weak_from_this()](const IoError& error) {
         const auto self = weak.lock();
-        if (self && state_ == State::open) { on_bytes(error); }
+        if (self && state_ == State::open) {
+            on_bytes(error);
+        }
     });
 }
 
@@ -196,23 +265,39 @@ void ClientExchange::on_end_of_bytes(const IoError& error) {
         pump();
         return;
     }
-    if (may_retry()) { return retry(); }
-    const std::string_view where = !connection_->answered ? "before the answer" : head_taken_ ? "in the middle of the answer" : "in the head of the answer";
+    if (may_retry()) {
+        return retry();
+    }
+    const std::string_view where = !connection_->answered ? "before the answer"
+                                   : head_taken_          ? "in the middle of the answer"
+                                                          : "in the head of the answer";
     fail_with(Code::unavailable, error.text + " " + std::string(where));
 }
 
 // Everything that can be done with the bytes that are here.
 void ClientExchange::pump() {
     const auto self = shared_from_this();
-    if (!complete_ && !parse_some()) { return; }
+    if (!complete_ && !parse_some()) {
+        return;
+    }
     if (parser_->head_done() && !head_taken_) {
         take_head();
-        if (state_ != State::open) { return; }
+        if (state_ != State::open) {
+            return;
+        }
     }
-    if (unary_) { return take_unary_body(); }
-    if (head_taken_) { deliver(); }
-    if (state_ != State::open || complete_) { return; }
-    if (!head_taken_ || (read_wanted_ && parser_->body().empty())) { wait_for_bytes(); }
+    if (unary_) {
+        return take_unary_body();
+    }
+    if (head_taken_) {
+        deliver();
+    }
+    if (state_ != State::open || complete_) {
+        return;
+    }
+    if (!head_taken_ || (read_wanted_ && parser_->body().empty())) {
+        wait_for_bytes();
+    }
 }
 
 bool ClientExchange::parse_some() {
@@ -220,20 +305,28 @@ bool ClientExchange::parse_some() {
         const Http1Parser::Step step = parser_->parse(connection_->in);
         connection_->in.erase(0, step.consumed);
         if (step.problem == Http1Parser::Problem::head_too_large) {
-            fail_with(Code::too_large, "the head of the answer is larger than " + std::to_string(kHeaderBytesMax) + " bytes");
+            fail_with(Code::too_large,
+                      "the head of the answer is larger than " + std::to_string(kHeaderBytesMax) +
+                          " bytes");
             return false;
         }
         if (step.problem != Http1Parser::Problem::none) {
             fail_with(Code::unavailable, "malformed answer: " + step.text);
             return false;
         }
-        const bool interim = parser_->head_done() && parser_->head().status < 200 && parser_->head().status != 101;
-        if (!interim) { break; }
-        parser_ = std::make_unique<Http1Parser>(Role::response, kHeaderBytesMax, request_.method == "HEAD");
+        const bool interim =
+            parser_->head_done() && parser_->head().status < 200 && parser_->head().status != 101;
+        if (!interim) {
+            break;
+        }
+        parser_ = std::make_unique<Http1Parser>(
+            Role::response, kHeaderBytesMax, request_.method == "HEAD");
     }
     if (parser_->done() && !complete_) {
         complete_ = true;
-        if (request_sent_ || !sending_) { give_back(); }
+        if (request_sent_ || !sending_) {
+            give_back();
+        }
     }
     return true;
 }
@@ -256,13 +349,16 @@ void ClientExchange::take_head() {
 void ClientExchange::take_unary_body() {
     std::string& body = parser_->body();
     if (response_.body.size() + body.size() > request_.body_bytes_max) {
-        return fail_with(Code::too_large, "the answer is larger than " + std::to_string(request_.body_bytes_max) + " bytes");
+        return fail_with(
+            Code::too_large,
+            "the answer is larger than " + std::to_string(request_.body_bytes_max) + " bytes");
     }
     if (response_.body.empty()) {
         response_.body.swap(body);
         const std::int64_t length = parser_->head().content_length;
         if (length > 0 && static_cast<std::uint64_t>(length) <= request_.body_bytes_max) {
-            response_.body.reserve(std::min<std::size_t>(static_cast<std::size_t>(length), 16u * 1024 * 1024));
+            response_.body.reserve(
+                std::min<std::size_t>(static_cast<std::size_t>(length), 16u * 1024 * 1024));
         }
     } else {
         response_.body += body;
@@ -276,7 +372,9 @@ void ClientExchange::take_unary_body() {
 }
 
 void ClientExchange::deliver() {
-    if (!read_wanted_) { return; }
+    if (!read_wanted_) {
+        return;
+    }
     std::string& body = parser_->body();
     if (!body.empty()) {
         read_wanted_ = false;
@@ -288,24 +386,35 @@ void ClientExchange::deliver() {
             body.erase(0, kDataBytesMax);
         }
         const auto call = handler_.on_data;
-        if (call) { call(piece); }
+        if (call) {
+            call(piece);
+        }
         return;
     }
-    if (!complete_) { return; }
+    if (!complete_) {
+        return;
+    }
     const auto call = std::move(handler_.on_end);
     leave();
-    if (call) { call(ok()); }
+    if (call) {
+        call(ok());
+    }
 }
 
 void ClientExchange::succeed_unary() {
     const auto call = std::exchange(done_, nullptr);
     leave();
-    if (call) { call(std::move(response_)); }
+    if (call) {
+        call(std::move(response_));
+    }
 }
 
 void ClientExchange::give_back() {
-    if (!connection_ || !busy_) { return; }
-    const bool reusable = request_sent_ && !sending_ && parser_->head().keep_alive && parser_->head().status != 101 && connection_->in.empty();
+    if (!connection_ || !busy_) {
+        return;
+    }
+    const bool reusable = request_sent_ && !sending_ && parser_->head().keep_alive &&
+                          parser_->head().status != 101 && connection_->in.empty();
     busy_ = false;
     idle_timer_.reset();
     pool_->release(reusable ? std::move(connection_) : nullptr);
@@ -317,7 +426,8 @@ void ClientExchange::give_back() {
 }
 
 bool ClientExchange::may_retry() const noexcept {
-    return reused_ && !retried_ && !connection_->answered && !options_.body_follows && is_idempotent(request_.method);
+    return reused_ && !retried_ && !connection_->answered && !options_.body_follows &&
+           is_idempotent(request_.method);
 }
 
 void ClientExchange::retry() {
@@ -338,24 +448,33 @@ void ClientExchange::leave() {
     connect_timer_.reset();
     idle_timer_.reset();
     connecting_.reset();
-    if (complete_) { give_back(); }
+    if (complete_) {
+        give_back();
+    }
     connection_.reset();
-    if (std::exchange(busy_, false)) { pool_->release(nullptr); }
+    if (std::exchange(busy_, false)) {
+        pool_->release(nullptr);
+    }
     pool_->remove(this);
 }
 
 void ClientExchange::cancel() {
-    if (state_ == State::ended && !write_done_) { return; }
+    if (state_ == State::ended && !write_done_) {
+        return;
+    }
     // Kept until here: their captures may own this exchange's handle.
     const auto self = shared_from_this();
     const auto done = std::exchange(done_, nullptr);
     const auto handler = std::exchange(handler_, {});
     const auto write_done = std::exchange(write_done_, nullptr);
-    if (state_ != State::ended) { leave(); }
+    if (state_ != State::ended) {
+        leave();
+    }
 }
 
 std::string ClientExchange::context() const {
-    const std::string_view path = std::string_view(request_.target).substr(0, request_.target.find('?'));
+    const std::string_view path =
+        std::string_view(request_.target).substr(0, request_.target.find('?'));
     return request_.method + " " + pool_->options.endpoint + std::string(path);
 }
 
@@ -364,15 +483,21 @@ void ClientExchange::fail_with(Code code, std::string_view text) {
 }
 
 void ClientExchange::refuse(Error error) {
-    if (state_ == State::ended) { return; }
+    if (state_ == State::ended) {
+        return;
+    }
     const auto self = shared_from_this();
     complete_ = false;  // whatever came: the connection is not fit for others
     const auto done = std::exchange(done_, nullptr);
     const auto end = std::exchange(handler_.on_end, nullptr);
     leave();
     finish_write(fail(error));
-    if (done) { done(fail(error)); }
-    if (end) { end(fail(error)); }
+    if (done) {
+        done(fail(error));
+    }
+    if (end) {
+        end(fail(error));
+    }
 }
 
 }  // namespace capstan::net

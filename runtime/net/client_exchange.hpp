@@ -1,4 +1,5 @@
-// Inside the HTTP client: the pool of connections to one endpoint, and one exchange on a connection.
+// Inside the HTTP client: the pool of connections to one endpoint, and one exchange on a
+// connection.
 //
 // Thread: the loop thread.
 #pragma once
@@ -14,8 +15,8 @@
 
 namespace capstan::net {
 
-inline constexpr std::size_t kWaitingMax = 10'000;          // exchanges that wait for a connection
-inline constexpr std::size_t kDataBytesMax = 64 * 1024;     // of one on_data
+inline constexpr std::size_t kWaitingMax = 10'000;       // exchanges that wait for a connection
+inline constexpr std::size_t kDataBytesMax = 64 * 1024;  // of one on_data
 
 class ClientExchange;
 
@@ -23,7 +24,8 @@ class ClientExchange;
 class ClientConnection {
 public:
     explicit ClientConnection(std::unique_ptr<Transport> t) : transport(std::move(t)) {}
-    // Calls `waiter` once more bytes are in `in`, or with the error. Replaces a waiter that was not called yet.
+    // Calls `waiter` once more bytes are in `in`, or with the error. Replaces a waiter that was not
+    // called yet.
     void want(std::function<void(const IoError&)> waiter);
 
     const std::unique_ptr<Transport> transport;
@@ -45,7 +47,9 @@ public:
     void release(std::unique_ptr<ClientConnection> connection);
     void close();
 
-    void add(const std::shared_ptr<ClientExchange>& exchange) { exchanges_[exchange.get()] = exchange; }
+    void add(const std::shared_ptr<ClientExchange>& exchange) {
+        exchanges_[exchange.get()] = exchange;
+    }
     void remove(const ClientExchange* exchange) { exchanges_.erase(exchange); }
 
     IoLoop& loop;
@@ -68,11 +72,17 @@ private:
     std::unordered_map<const ClientExchange*, std::weak_ptr<ClientExchange>> exchanges_;
 };
 
-// One request and its answer, unary or streaming. Owned by its handle; callbacks that run keep it alive.
+// One request and its answer, unary or streaming. Owned by its handle; callbacks that run keep it
+// alive.
 class ClientExchange : public std::enable_shared_from_this<ClientExchange> {
 public:
-    ClientExchange(std::shared_ptr<ClientPool> pool, HttpRequest request, std::function<void(Result<HttpResponse>)> done);
-    ClientExchange(std::shared_ptr<ClientPool> pool, HttpRequest request, const StreamOptions& options, StreamHandler handler);
+    ClientExchange(std::shared_ptr<ClientPool> pool,
+                   HttpRequest request,
+                   std::function<void(Result<HttpResponse>)> done);
+    ClientExchange(std::shared_ptr<ClientPool> pool,
+                   HttpRequest request,
+                   const StreamOptions& options,
+                   StreamHandler handler);
 
     void start();
     void read();
@@ -98,15 +108,15 @@ private:
     void on_bytes(const IoError& error);
     void on_end_of_bytes(const IoError& error);
     void pump();
-    bool parse_some();         // false: failed, over
+    bool parse_some();  // false: failed, over
     void take_head();
     void take_unary_body();
-    void deliver();            // stream: one on_data or on_end, when asked for
+    void deliver();  // stream: one on_data or on_end, when asked for
     void succeed_unary();
-    void give_back();          // the answer is complete: the connection may serve others
+    void give_back();  // the answer is complete: the connection may serve others
     bool may_retry() const noexcept;
     void retry();
-    void leave();              // ends: timers, connection, pool
+    void leave();  // ends: timers, connection, pool
     void fail_with(Code code, std::string_view text);
 
     // Constant after construction.
@@ -125,17 +135,17 @@ private:
     std::unique_ptr<ClientConnection> connection_;
     std::unique_ptr<Http1Parser> parser_;
     HttpResponse response_;
-    bool busy_{false};          // counted by the pool
+    bool busy_{false};  // counted by the pool
     bool reused_{false};
     bool retried_{false};
     bool head_taken_{false};
-    bool complete_{false};      // the whole answer is parsed
+    bool complete_{false};  // the whole answer is parsed
     bool read_wanted_{false};
     bool sending_{false};
     bool request_sent_{false};  // all of it is with the kernel
     bool send_failed_{false};
     bool write_last_{false};
-    std::string pending_;       // a piece of body given before there was a connection
+    std::string pending_;  // a piece of body given before there was a connection
     bool has_pending_{false};
     std::function<void(Result<void>)> write_done_;
 };

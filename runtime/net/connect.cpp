@@ -17,7 +17,10 @@ using boost::system::error_code;
 constexpr std::size_t kAddressesMax = 8;  // of one name that are tried
 
 struct ConnectState : std::enable_shared_from_this<ConnectState> {
-    ConnectState(IoLoop& l, Endpoint e, const TlsClient* t, std::function<void(Result<std::unique_ptr<Transport>>)> d)
+    ConnectState(IoLoop& l,
+                 Endpoint e,
+                 const TlsClient* t,
+                 std::function<void(Result<std::unique_ptr<Transport>>)> d)
         : loop(l), endpoint(std::move(e)), tls(t), done(std::move(d)), resolver(context_of(l)) {}
 
     void start();
@@ -51,48 +54,70 @@ void ConnectState::start() {
         return try_next("");
     }
     phase = "look up";
-    resolver.async_resolve(endpoint.host, std::to_string(endpoint.port), tcp::resolver::numeric_service,
-                           [self = shared_from_this()](const error_code& e, const tcp::resolver::results_type& found) {
-                               if (self->done) { self->take(e, found); }
-                           });
+    resolver.async_resolve(
+        endpoint.host,
+        std::to_string(endpoint.port),
+        tcp::resolver::numeric_service,
+        [self = shared_from_this()](const error_code& e, const tcp::resolver::results_type& found) {
+            if (self->done) {
+                self->take(e, found);
+            }
+        });
 }
 
 void ConnectState::take(const error_code& error, const tcp::resolver::results_type& found) {
-    if (error) { return fail_with(error.message()); }
+    if (error) {
+        return fail_with(error.message());
+    }
     for (const auto& entry : found) {
-        if (addresses.size() < kAddressesMax) { addresses.emplace_back(entry.endpoint()); }
+        if (addresses.size() < kAddressesMax) {
+            addresses.emplace_back(entry.endpoint());
+        }
     }
     phase = "connect";
     try_next("no address");
 }
 
 void ConnectState::try_next(const std::string& problem) {
-    if (next == addresses.size()) { return fail_with(problem); }
+    if (next == addresses.size()) {
+        return fail_with(problem);
+    }
     const auto& address = addresses[next++];
     socket = std::make_shared<SocketState>(loop);
     error_code error;
     socket->socket.open(address.protocol(), error);
-    if (error) { return try_next(error.message()); }
+    if (error) {
+        return try_next(error.message());
+    }
     set_tcp_options(socket->socket, address.protocol().family());
-    socket->socket.async_connect(address, [self = shared_from_this(), attempt = socket](const error_code& e) {
-        if (!self->done || self->socket != attempt) { return; }
-        if (e) {
-            self->try_next(e.message());
-        } else {
-            self->connected();
-        }
-    });
+    socket->socket.async_connect(
+        address, [self = shared_from_this(), attempt = socket](const error_code& e) {
+            if (!self->done || self->socket != attempt) {
+                return;
+            }
+            if (e) {
+                self->try_next(e.message());
+            } else {
+                self->connected();
+            }
+        });
 }
 
 void ConnectState::connected() {
-    if (tls == nullptr) { return finish(wrap(std::move(socket))); }
+    if (tls == nullptr) {
+        return finish(wrap(std::move(socket)));
+    }
     phase = "TLS";
     auto ssl = tls->connection();
-    if (!ssl) { return finish(fail(ssl.error())); }
+    if (!ssl) {
+        return finish(fail(ssl.error()));
+    }
     socket->ssl = std::move(ssl).value();
     socket->handshake(false, [self = weak_from_this()](const IoError& e) {
         const auto state = self.lock();
-        if (!state || !state->done) { return; }
+        if (!state || !state->done) {
+            return;
+        }
         if (e) {
             state->fail_with(e.text);
         } else {
@@ -103,7 +128,9 @@ void ConnectState::connected() {
 
 void ConnectState::finish(Result<std::unique_ptr<Transport>> result) {
     const auto call = std::exchange(done, nullptr);
-    if (socket) { socket->shut(); }
+    if (socket) {
+        socket->shut();
+    }
     call(std::move(result));
 }
 
@@ -113,7 +140,9 @@ public:
     ~ConnectHandle() override {
         state_->done = nullptr;
         state_->resolver.cancel();
-        if (state_->socket) { state_->socket->shut(); }
+        if (state_->socket) {
+            state_->socket->shut();
+        }
     }
     ConnectHandle(const ConnectHandle&) = delete;
     ConnectHandle& operator=(const ConnectHandle&) = delete;
@@ -125,12 +154,16 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Connecting> connect(IoLoop& loop, const Endpoint& endpoint, const TlsClient* tls,
+std::unique_ptr<Connecting> connect(IoLoop& loop,
+                                    const Endpoint& endpoint,
+                                    const TlsClient* tls,
                                     std::function<void(Result<std::unique_ptr<Transport>>)> done) {
     auto state = std::make_shared<ConnectState>(loop, endpoint, tls, std::move(done));
     // Posted, so that an immediate failure is no callback inside this call.
     loop.post([state] {
-        if (state->done) { state->start(); }
+        if (state->done) {
+            state->start();
+        }
     });
     return std::make_unique<ConnectHandle>(std::move(state));
 }

@@ -12,7 +12,9 @@ namespace http = boost::beast::http;
 using boost::beast::error_code;
 using boost::beast::string_view;
 
-std::string text(string_view view) { return {view.data(), view.size()}; }
+std::string text(string_view view) {
+    return {view.data(), view.size()};
+}
 
 // Collects what basic_parser finds.
 template <bool is_request>
@@ -23,7 +25,8 @@ public:
     bool head_complete{false};
 
 private:
-    void on_request_impl(http::verb, string_view method, string_view target, int version, error_code&) override {
+    void on_request_impl(
+        http::verb, string_view method, string_view target, int version, error_code&) override {
         head.method = text(method);
         head.target = text(target);
         head.minor = version % 10;
@@ -33,7 +36,9 @@ private:
         head.minor = version % 10;
     }
     void on_field_impl(http::field, string_view name, string_view value, error_code&) override {
-        if (head_complete) { return; }  // a trailer
+        if (head_complete) {
+            return;
+        }  // a trailer
         head.headers.emplace_back(text(name), text(value));
     }
     void on_header_impl(error_code&) override {
@@ -63,12 +68,15 @@ struct Http1Parser::Impl {
 
     template <class F>
     auto visit(F f) {
-        if (auto* request = std::get_if<Collector<true>>(&parser)) { return f(*request); }
+        if (auto* request = std::get_if<Collector<true>>(&parser)) {
+            return f(*request);
+        }
         return f(std::get<Collector<false>>(parser));
     }
 };
 
-Http1Parser::Http1Parser(Role role, std::size_t header_bytes_max, bool no_body) : impl_(std::make_unique<Impl>()) {
+Http1Parser::Http1Parser(Role role, std::size_t header_bytes_max, bool no_body)
+    : impl_(std::make_unique<Impl>()) {
     if (role == Role::request) {
         impl_->parser.emplace<Collector<true>>();
     } else {
@@ -78,7 +86,9 @@ Http1Parser::Http1Parser(Role role, std::size_t header_bytes_max, bool no_body) 
         parser.eager(true);
         parser.header_limit(static_cast<std::uint32_t>(header_bytes_max));
         parser.body_limit(boost::none);  // the callers count: they know what to do about it
-        if (no_body) { parser.skip(true); }
+        if (no_body) {
+            parser.skip(true);
+        }
         return 0;
     });
 }
@@ -91,16 +101,21 @@ Http1Parser::Step Http1Parser::parse(std::string_view input) {
         while (step.consumed < input.size() && !parser.is_done()) {
             error_code error;
             const std::string_view rest = input.substr(step.consumed);
-            const std::size_t used = parser.put(boost::asio::const_buffer(rest.data(), rest.size()), error);
+            const std::size_t used =
+                parser.put(boost::asio::const_buffer(rest.data(), rest.size()), error);
             step.consumed += used;
-            if (error == http::error::need_more) { break; }
+            if (error == http::error::need_more) {
+                break;
+            }
             if (error) {
                 const bool large = error == http::error::header_limit;
                 step.problem = large ? Problem::head_too_large : Problem::malformed;
                 step.text = error.message();
                 break;
             }
-            if (used == 0) { break; }
+            if (used == 0) {
+                break;
+            }
         }
         return step;
     });
@@ -108,7 +123,9 @@ Http1Parser::Step Http1Parser::parse(std::string_view input) {
 
 bool Http1Parser::finish() {
     return impl_->visit([](auto& parser) {
-        if (!parser.head_complete || !parser.need_eof()) { return false; }
+        if (!parser.head_complete || !parser.need_eof()) {
+            return false;
+        }
         error_code error;
         parser.put_eof(error);
         return !error && parser.is_done();

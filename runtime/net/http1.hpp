@@ -14,10 +14,10 @@
 namespace capstan::net {
 
 struct Head {
-    int status{0};            // responses
-    std::string method;       // requests
+    int status{0};       // responses
+    std::string method;  // requests
     std::string target;
-    int minor{1};             // of HTTP/1.x
+    int minor{1};  // of HTTP/1.x
     Headers headers;
     bool keep_alive{true};
     bool expects_continue{false};
@@ -36,19 +36,21 @@ public:
 
     enum class Problem : std::uint8_t { none, malformed, head_too_large };
     struct Step {
-        std::size_t consumed{0};  // from the front of the input; the rest must come again with more behind it
+        // from the front of the input; the rest must come again with more behind it
+        std::size_t consumed{0};
         Problem problem{Problem::none};
         std::string text;
     };
-    // Goes as far as the input allows, at most to the end of this message. Requires: not done, no problem before.
+    // Goes as far as the input allows, at most to the end of this message. Requires: not done, no
+    // problem before.
     Step parse(std::string_view input);
     // The peer ended. True: that was the end of the body. False: the message is cut short.
     bool finish();
 
     bool head_done() const noexcept;
     bool done() const noexcept;
-    Head& head() noexcept;        // requires: head_done()
-    std::string& body() noexcept; // what was parsed and not yet taken
+    Head& head() noexcept;         // requires: head_done()
+    std::string& body() noexcept;  // what was parsed and not yet taken
 
 private:
     struct Impl;
@@ -58,8 +60,10 @@ private:
 // Line breaks and zero bytes in header text become spaces, so that no text can add headers.
 void append_header(std::string& out, std::string_view name, std::string_view value);
 std::string_view reason_phrase(int status) noexcept;
-bool has_token(std::string_view list, std::string_view token) noexcept;  // "keep-alive, Upgrade", without case
-bool equal_names(std::string_view a, std::string_view b) noexcept;       // header names, without case
+bool has_token(std::string_view list,
+               std::string_view token) noexcept;  // "keep-alive, Upgrade", without case
+// header names, without case
+bool equal_names(std::string_view a, std::string_view b) noexcept;
 std::string chunk(std::string_view bytes);  // requires: not empty (an empty chunk ends the body)
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 

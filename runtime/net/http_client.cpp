@@ -9,7 +9,9 @@ namespace capstan::net {
 namespace {
 
 std::string host_header(const Endpoint& endpoint) {
-    if (endpoint.scheme == Scheme::unix_socket) { return "localhost"; }
+    if (endpoint.scheme == Scheme::unix_socket) {
+        return "localhost";
+    }
     const std::uint16_t usual = endpoint.scheme == Scheme::https ? 443 : 80;
     const std::string joined = join_host_port(endpoint.host, endpoint.port);
     return endpoint.port == usual ? joined.substr(0, joined.rfind(':')) : joined;
@@ -17,7 +19,8 @@ std::string host_header(const Endpoint& endpoint) {
 
 class ExchangeHandle final : public HttpStream {
 public:
-    explicit ExchangeHandle(std::shared_ptr<ClientExchange> exchange) : exchange_(std::move(exchange)) {}
+    explicit ExchangeHandle(std::shared_ptr<ClientExchange> exchange)
+        : exchange_(std::move(exchange)) {}
     ~ExchangeHandle() override { exchange_->cancel(); }
     ExchangeHandle(const ExchangeHandle&) = delete;
     ExchangeHandle& operator=(const ExchangeHandle&) = delete;
@@ -27,7 +30,8 @@ public:
     }
 
 private:
-    std::shared_ptr<ClientExchange> exchange_;  // shared with the client and with callbacks that run right now
+    // shared with the client and with callbacks that run right now
+    std::shared_ptr<ClientExchange> exchange_;
 };
 
 class ClientHandle final : public HttpClient {
@@ -37,13 +41,18 @@ public:
     ClientHandle(const ClientHandle&) = delete;
     ClientHandle& operator=(const ClientHandle&) = delete;
 
-    std::unique_ptr<HttpExchange> send(HttpRequest request, std::function<void(Result<HttpResponse>)> done) override {
-        auto exchange = std::make_shared<ClientExchange>(pool_, std::move(request), std::move(done));
+    std::unique_ptr<HttpExchange> send(HttpRequest request,
+                                       std::function<void(Result<HttpResponse>)> done) override {
+        auto exchange =
+            std::make_shared<ClientExchange>(pool_, std::move(request), std::move(done));
         exchange->start();
         return std::make_unique<ExchangeHandle>(std::move(exchange));
     }
-    std::unique_ptr<HttpStream> stream(HttpRequest request, StreamOptions options, StreamHandler handler) override {
-        auto exchange = std::make_shared<ClientExchange>(pool_, std::move(request), options, std::move(handler));
+    std::unique_ptr<HttpStream> stream(HttpRequest request,
+                                       StreamOptions options,
+                                       StreamHandler handler) override {
+        auto exchange = std::make_shared<ClientExchange>(
+            pool_, std::move(request), options, std::move(handler));
         exchange->start();
         return std::make_unique<ExchangeHandle>(std::move(exchange));
     }
@@ -56,22 +65,34 @@ private:
 
 void ClientConnection::want(std::function<void(const IoError&)> waiter) {
     waiter_ = std::move(waiter);
-    if (reading_) { return; }
+    if (reading_) {
+        return;
+    }
     reading_ = true;
     transport->read([this](const IoError& error, std::string_view bytes) {
         reading_ = false;
         in.append(bytes);
-        if (!bytes.empty()) { answered = true; }
+        if (!bytes.empty()) {
+            answered = true;
+        }
         const auto call = std::exchange(waiter_, nullptr);
-        if (call) { call(error); }  // may destroy *this
+        if (call) {
+            call(error);
+        }  // may destroy *this
     });
 }
 
 ClientPool::ClientPool(IoLoop& l, HttpClientOptions o, Endpoint e, std::unique_ptr<TlsClient> t)
-    : loop(l), options(std::move(o)), endpoint(std::move(e)), host(host_header(endpoint)), tls(std::move(t)) {}
+    : loop(l),
+      options(std::move(o)),
+      endpoint(std::move(e)),
+      host(host_header(endpoint)),
+      tls(std::move(t)) {}
 
 void ClientPool::admit(const std::shared_ptr<ClientExchange>& exchange) {
-    if (closed_) { return; }
+    if (closed_) {
+        return;
+    }
     if (!exchange->wants_fresh() && !idle_.empty()) {
         auto connection = std::move(idle_.back().connection);
         idle_.pop_back();
@@ -79,10 +100,14 @@ void ClientPool::admit(const std::shared_ptr<ClientExchange>& exchange) {
         exchange->begin(std::move(connection), true);
         return;
     }
-    if (busy_ + idle_.size() >= options.connections_max && !idle_.empty()) { idle_.pop_front(); }
+    if (busy_ + idle_.size() >= options.connections_max && !idle_.empty()) {
+        idle_.pop_front();
+    }
     if (busy_ + idle_.size() >= options.connections_max) {
         if (waiting_.size() >= kWaitingMax) {
-            exchange->refuse(Error{Code::overloaded, options.endpoint + ": too many requests wait for a connection", {}});
+            exchange->refuse(Error{Code::overloaded,
+                                   options.endpoint + ": too many requests wait for a connection",
+                                   {}});
             return;
         }
         waiting_.push_back(exchange);
@@ -95,22 +120,31 @@ void ClientPool::admit(const std::shared_ptr<ClientExchange>& exchange) {
 void ClientPool::release(std::unique_ptr<ClientConnection> connection) {
     CAPSTAN_CHECK(busy_ > 0, options.endpoint);
     --busy_;
-    if (connection && !closed_ && options.idle_connections_max > 0) { keep(std::move(connection)); }
+    if (connection && !closed_ && options.idle_connections_max > 0) {
+        keep(std::move(connection));
+    }
     while (!waiting_.empty() && !closed_ && (!idle_.empty() || busy_ < options.connections_max)) {
         const auto next = waiting_.front().lock();
         waiting_.pop_front();
-        if (next && next->is_queued()) { admit(next); }
+        if (next && next->is_queued()) {
+            admit(next);
+        }
     }
 }
 
 void ClientPool::keep(std::unique_ptr<ClientConnection> connection) {
-    if (idle_.size() >= options.idle_connections_max) { idle_.pop_front(); }
+    if (idle_.size() >= options.idle_connections_max) {
+        idle_.pop_front();
+    }
     ClientConnection* raw = connection.get();
     const auto drop = [weak = weak_from_this(), raw] {
-        if (const auto pool = weak.lock()) { pool->idle_.remove_if([raw](const Idle& i) { return i.connection.get() == raw; }); }
+        if (const auto pool = weak.lock()) {
+            pool->idle_.remove_if([raw](const Idle& i) { return i.connection.get() == raw; });
+        }
     };
     connection->answered = false;
-    // Watches for the peer's end (or bytes nobody asked for), so that a dead connection is seldom handed out.
+    // Watches for the peer's end (or bytes nobody asked for), so that a dead connection is seldom
+    // handed out.
     connection->want([drop](const IoError&) { drop(); });
     Idle entry;
     entry.connection = std::move(connection);
@@ -123,7 +157,9 @@ void ClientPool::close() {
     idle_.clear();
     waiting_.clear();
     for (const auto& weak : std::exchange(exchanges_, {})) {
-        if (const auto exchange = weak.second.lock()) { exchange->cancel(); }
+        if (const auto exchange = weak.second.lock()) {
+            exchange->cancel();
+        }
     }
 }
 
@@ -132,11 +168,16 @@ Result<std::unique_ptr<HttpClient>> make_http_client(IoLoop& loop, HttpClientOpt
     std::unique_ptr<TlsClient> tls;
     if (endpoint.scheme == Scheme::https) {
         auto made = TlsClient::create(options.tls, endpoint.host);
-        if (!made) { return fail(with_context(made.error(), options.endpoint)); }
+        if (!made) {
+            return fail(with_context(made.error(), options.endpoint));
+        }
         tls = std::move(made).value();
     }
-    if (options.connections_max == 0) { return fail(Code::invalid, options.endpoint + ": connections_max is 0"); }
-    auto pool = std::make_shared<ClientPool>(loop, std::move(options), std::move(endpoint), std::move(tls));
+    if (options.connections_max == 0) {
+        return fail(Code::invalid, options.endpoint + ": connections_max is 0");
+    }
+    auto pool =
+        std::make_shared<ClientPool>(loop, std::move(options), std::move(endpoint), std::move(tls));
     return std::unique_ptr<HttpClient>(std::make_unique<ClientHandle>(std::move(pool)));
 }
 

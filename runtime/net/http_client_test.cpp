@@ -23,13 +23,18 @@ protected:
         options.endpoint = endpoint;
         connect(options);
     }
-    void connect(const HttpClientOptions& options) { client = make_http_client(*loop, options).value(); }
+    void connect(const HttpClientOptions& options) {
+        client = make_http_client(*loop, options).value();
+    }
 
     Result<HttpResponse> send(HttpRequest request) {
         std::optional<Result<HttpResponse>> answer;
-        const auto exchange = client->send(std::move(request), [&](Result<HttpResponse> r) { answer.emplace(std::move(r)); });
+        const auto exchange = client->send(
+            std::move(request), [&](Result<HttpResponse> r) { answer.emplace(std::move(r)); });
         EXPECT_FALSE(answer) << "no callback inside send()";
-        if (!loop->run_until([&] { return answer.has_value(); }, kLimit)) { return fail(Code::internal, "the test hangs"); }
+        if (!loop->run_until([&] { return answer.has_value(); }, kLimit)) {
+            return fail(Code::internal, "the test hangs");
+        }
         return std::move(*answer);
     }
     Result<HttpResponse> get(const std::string& target) {
@@ -38,7 +43,9 @@ protected:
         return send(std::move(request));
     }
     // Lets everything that is ready happen.
-    void settle(std::chrono::milliseconds time = 20ms) { loop->run_until([] { return false; }, time); }
+    void settle(std::chrono::milliseconds time = 20ms) {
+        loop->run_until([] { return false; }, time);
+    }
 
     struct Stream {
         std::unique_ptr<HttpStream> handle;
@@ -52,13 +59,17 @@ protected:
         StreamHandler handler;
         handler.on_head = [&stream](int status, const Headers&) {
             stream.status = status;
-            if (stream.reading) { stream.handle->read(); }
+            if (stream.reading) {
+                stream.handle->read();
+            }
         };
         handler.on_data = [&stream](std::string_view bytes) {
             stream.data += bytes;
             ++stream.pieces;
             EXPECT_LE(bytes.size(), 64u * 1024);
-            if (stream.reading) { stream.handle->read(); }
+            if (stream.reading) {
+                stream.handle->read();
+            }
         };
         handler.on_end = [&stream](Result<void> result) { stream.end.emplace(std::move(result)); };
         stream.handle = client->stream(std::move(request), options, std::move(handler));
@@ -84,14 +95,17 @@ TEST_F(HttpClientTest, SendsWhatItWasTold) {
     ASSERT_TRUE(answer) << answer.error().message;
     EXPECT_EQ(answer.value().status, 200);
     EXPECT_EQ(answer.value().body, "hi");
-    EXPECT_EQ(seen, "POST /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(server.port()) +
-                        "\r\nAccept: application/json\r\nX: a  Y: b\r\nContent-Length: 5\r\n\r\nbody!");
+    EXPECT_EQ(seen,
+              "POST /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(server.port()) +
+                  "\r\nAccept: application/json\r\nX: a  Y: b\r\nContent-Length: 5\r\n\r\nbody!");
 }
 
 TEST_F(HttpClientTest, SurvivesOneByteChunks) {
     RawServer server([&](RawConnection& c, int) {
         c.read_request();
-        c.send_byte_by_byte("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nA: b\r\n\r\n1\r\nx\r\n2\r\nyz\r\n0\r\n\r\n");
+        c.send_byte_by_byte(
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nA: "
+            "b\r\n\r\n1\r\nx\r\n2\r\nyz\r\n0\r\n\r\n");
         c.read_rest();
     });
     connect(server.endpoint());
@@ -107,7 +121,8 @@ TEST_F(HttpClientTest, TakesLargeBodiesAndRefusesTooLargeOnes) {
     const std::string body(10u * 1024 * 1024, 'x');
     RawServer server([&](RawConnection& c, int) {
         c.read_request();
-        c.send("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body);
+        c.send("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) +
+               "\r\nConnection: close\r\n\r\n" + body);
     });
     connect(server.endpoint());
     EXPECT_EQ(get("/").value().body, body);
@@ -120,17 +135,22 @@ TEST_F(HttpClientTest, TakesLargeBodiesAndRefusesTooLargeOnes) {
 TEST_F(HttpClientTest, ReusesConnections) {
     RawServer server([](RawConnection& c, int) {
         while (!c.read_request().empty()) {
-            if (!c.send(kOk)) { return; }
+            if (!c.send(kOk)) {
+                return;
+            }
         }
     });
     connect(server.endpoint());
-    for (int i = 0; i < 3; ++i) { EXPECT_TRUE(get("/")); }
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(get("/"));
+    }
     EXPECT_EQ(server.accepted(), 1);
     client.reset();
 }
 
 TEST_F(HttpClientTest, RetriesIdempotentRequestsOnStaleConnections) {
-    // The first connection answers once, then swallows the next request and closes: what a restarted peer looks like.
+    // The first connection answers once, then swallows the next request and closes: what a
+    // restarted peer looks like.
     RawServer server([](RawConnection& c, int number) {
         c.read_request();
         c.send(kOk);
@@ -176,7 +196,8 @@ TEST_F(HttpClientTest, NeverRetriesOnceTheAnswerBegan) {
     EXPECT_TRUE(get("/1"));
     const auto answer = get("/2");
     EXPECT_EQ(answer.error().code, Code::unavailable);
-    EXPECT_NE(answer.error().message.find("in the middle of the answer"), std::string::npos) << answer.error().message;
+    EXPECT_NE(answer.error().message.find("in the middle of the answer"), std::string::npos)
+        << answer.error().message;
     EXPECT_EQ(server.accepted(), 1);
 }
 
@@ -197,22 +218,28 @@ TEST_F(HttpClientTest, DropsIdleConnectionsThatEnd) {
 
 TEST_F(HttpClientTest, SaysWhyItCannotConnect) {
     std::uint16_t port = 0;
-    { port = RawServer([](RawConnection&, int) {}).port(); }
+    {
+        port = RawServer([](RawConnection&, int) {}).port();
+    }
     connect("http://127.0.0.1:" + std::to_string(port));
     const auto answer = get("/x?secret=1");
     ASSERT_FALSE(answer);
     EXPECT_EQ(answer.error().code, Code::unavailable);
-    EXPECT_EQ(answer.error().message, "GET http://127.0.0.1:" + std::to_string(port) + "/x: connect: Connection refused");
+    EXPECT_EQ(answer.error().message,
+              "GET http://127.0.0.1:" + std::to_string(port) + "/x: connect: Connection refused");
 }
 
 TEST_F(HttpClientTest, SpeaksOverUnixSockets) {
-    const std::string path = ::testing::TempDir() + "capstan-net-" + std::to_string(::getpid()) + ".sock";
+    const std::string path =
+        ::testing::TempDir() + "capstan-net-" + std::to_string(::getpid()) + ".sock";
     ::unlink(path.c_str());
     std::string seen;
-    RawServer server([&](RawConnection& c, int) {
-        seen = c.read_request();
-        c.send(kOk);
-    }, path);
+    RawServer server(
+        [&](RawConnection& c, int) {
+            seen = c.read_request();
+            c.send(kOk);
+        },
+        path);
     connect("unix://" + path);
     EXPECT_TRUE(get("/"));
     EXPECT_NE(seen.find("Host: localhost\r\n"), std::string::npos);
@@ -239,16 +266,27 @@ TEST_P(BadAnswer, IsAnError) {
     const auto answer = get("/");
     ASSERT_FALSE(answer);
     EXPECT_EQ(answer.error().code, GetParam().code);
-    EXPECT_NE(answer.error().message.find(GetParam().text), std::string::npos) << answer.error().message;
+    EXPECT_NE(answer.error().message.find(GetParam().text), std::string::npos)
+        << answer.error().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, BadAnswer,
-    ::testing::Values(BadAnswerRow{"nothing", "", Code::unavailable, "before the answer"},
-                      BadAnswerRow{"garbage", "\x15\x03\x01 garbage\r\n\r\n", Code::unavailable, "malformed answer"},
-                      BadAnswerRow{"half_head", "HTTP/1.1 200 OK\r\nA: b", Code::unavailable, "in the head of the answer"},
-                      BadAnswerRow{"half_body", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", Code::unavailable, "in the middle of the answer"},
-                      BadAnswerRow{"bad_chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", Code::unavailable, "malformed answer"}),
+    All,
+    BadAnswer,
+    ::testing::Values(
+        BadAnswerRow{"nothing", "", Code::unavailable, "before the answer"},
+        BadAnswerRow{
+            "garbage", "\x15\x03\x01 garbage\r\n\r\n", Code::unavailable, "malformed answer"},
+        BadAnswerRow{
+            "half_head", "HTTP/1.1 200 OK\r\nA: b", Code::unavailable, "in the head of the answer"},
+        BadAnswerRow{"half_body",
+                     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
+                     Code::unavailable,
+                     "in the middle of the answer"},
+        BadAnswerRow{"bad_chunk",
+                     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+                     Code::unavailable,
+                     "malformed answer"}),
     [](const auto& row_info) { return row_info.param.name; });
 
 TEST_F(HttpClientTest, StopsAtAHeaderBomb) {
@@ -256,7 +294,8 @@ TEST_F(HttpClientTest, StopsAtAHeaderBomb) {
         c.read_request();
         c.send("HTTP/1.1 200 OK\r\n");
         const std::string line = "X: " + std::string(1000, 'a') + "\r\n";
-        while (c.send(line)) {}
+        while (c.send(line)) {
+        }
     });
     connect(server.endpoint());
     EXPECT_EQ(get("/").error().code, Code::too_large);
@@ -295,7 +334,8 @@ TEST_F(HttpClientTest, StaysSilentAfterCancel) {
     request.target = "/";
     client->send(request, count).reset();  // before anything happened
     auto connecting = client->send(request, count);
-    loop->run_until([n = 0]() mutable { return ++n > 1; }, kLimit);  // one turn: the connect is under way
+    // one turn: the connect is under way
+    loop->run_until([n = 0]() mutable { return ++n > 1; }, kLimit);
     connecting.reset();
     auto reading = client->send(request, count);
     settle();
@@ -326,7 +366,9 @@ TEST_F(HttpClientTest, MayBeDestroyedInItsOwnCallback) {
 
 TEST_F(HttpClientTest, QueuesAboveTheConnectionLimit) {
     RawServer server([](RawConnection& c, int) {
-        while (!c.read_request().empty()) { c.send(kOk); }
+        while (!c.read_request().empty()) {
+            c.send(kOk);
+        }
     });
     HttpClientOptions options;
     options.endpoint = server.endpoint();
@@ -335,7 +377,8 @@ TEST_F(HttpClientTest, QueuesAboveTheConnectionLimit) {
     int done = 0;
     std::vector<std::unique_ptr<HttpExchange>> exchanges;
     for (int i = 0; i < 5; ++i) {
-        exchanges.push_back(client->send({.target = "/"}, [&](Result<HttpResponse> r) { done += r ? 1 : 100; }));
+        exchanges.push_back(
+            client->send({.target = "/"}, [&](Result<HttpResponse> r) { done += r ? 1 : 100; }));
     }
     exchanges[2].reset();  // gives its place up
     EXPECT_TRUE(loop->run_until([&] { return done == 4; }, kLimit)) << done;
@@ -350,7 +393,9 @@ TEST_F(HttpClientTest, StreamsOnDemand) {
         c.read_request();
         c.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
         const std::string piece = "1000\r\n" + std::string(4096, 'x') + "\r\n";
-        while (sent < 4096u * 8192 && c.send(piece)) { sent += 4096; }
+        while (sent < 4096u * 8192 && c.send(piece)) {
+            sent += 4096;
+        }
         c.send("0\r\n\r\n");
         over = true;
         c.read_rest();
@@ -408,7 +453,9 @@ TEST_F(HttpClientTest, StreamDeadlineCoversTheHeadOnly) {
     RawServer server([&](RawConnection& c, int) {
         c.read_request();
         c.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-        while (!release) { std::this_thread::yield(); }
+        while (!release) {
+            std::this_thread::yield();
+        }
         c.send("1\r\nx\r\n0\r\n\r\n");
         c.read_rest();
     });
@@ -428,7 +475,9 @@ TEST_F(HttpClientTest, StreamsTheRequestBodyUnderBackpressure) {
     std::atomic<bool> release{false};
     RawServer server([&](RawConnection& c, int) {
         c.read_request();
-        while (!release) { std::this_thread::yield(); }
+        while (!release) {
+            std::this_thread::yield();
+        }
         seen = c.read_until("0\r\n\r\n");
         c.send(kOk);
         c.read_rest();
@@ -440,11 +489,14 @@ TEST_F(HttpClientTest, StreamsTheRequestBodyUnderBackpressure) {
     const std::string piece(256 * 1024, 'p');
     std::function<void(Result<void>)> more = [&](Result<void> result) {
         ASSERT_TRUE(result);
-        if (++written < 64) { stream.handle->write(piece, written == 63, more); }
+        if (++written < 64) {
+            stream.handle->write(piece, written == 63, more);
+        }
     };
     stream.handle->write("first", false, more);
     settle(100ms);
-    EXPECT_LT(written, 64) << "16 MiB do not fit into the kernel's buffers: the writer is held back";
+    EXPECT_LT(written, 64)
+        << "16 MiB do not fit into the kernel's buffers: the writer is held back";
     release = true;
     ASSERT_TRUE(loop->run_until([&] { return stream.end.has_value(); }, kLimit));
     EXPECT_TRUE(*stream.end);
@@ -456,7 +508,8 @@ TEST_F(HttpClientTest, StreamsTheRequestBodyUnderBackpressure) {
 TEST_F(HttpClientTest, TakesAnAnswerThatComesBeforeTheBodyEnds) {
     RawServer server([](RawConnection& c, int) {
         c.read_request();
-        c.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
+        c.send(
+            "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
         c.finish();
         c.read_rest();
     });
@@ -474,8 +527,13 @@ TEST_F(HttpClientTest, TakesAnAnswerThatComesBeforeTheBodyEnds) {
 TEST(HttpClient, RefusesBadOptions) {
     const auto loop = make_loop();
     EXPECT_EQ(make_http_client(*loop, {.endpoint = "nonsense"}).error().code, Code::invalid);
-    EXPECT_EQ(make_http_client(*loop, {.endpoint = "https://a", .tls = {.ca_pem = "x"}}).error().code, Code::invalid);
-    EXPECT_EQ(make_http_client(*loop, {.endpoint = "https://a", .tls = {.certificate_pem = "x"}}).error().code, Code::invalid);
+    EXPECT_EQ(
+        make_http_client(*loop, {.endpoint = "https://a", .tls = {.ca_pem = "x"}}).error().code,
+        Code::invalid);
+    EXPECT_EQ(make_http_client(*loop, {.endpoint = "https://a", .tls = {.certificate_pem = "x"}})
+                  .error()
+                  .code,
+              Code::invalid);
 }
 
 }  // namespace

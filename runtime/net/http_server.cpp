@@ -10,7 +10,8 @@ namespace {
 
 class HttpServerImpl final : public HttpServer {
 public:
-    HttpServerImpl(std::shared_ptr<ServerCore> core, std::uint16_t port) : core_(std::move(core)), port_(port) {}
+    HttpServerImpl(std::shared_ptr<ServerCore> core, std::uint16_t port)
+        : core_(std::move(core)), port_(port) {}
     ~HttpServerImpl() override {
         core_->acceptor.reset();
         const Error why{Code::cancelled, "the server is closed", std::chrono::milliseconds{0}};
@@ -26,8 +27,12 @@ public:
 
     Result<void> set_certificate(std::string certificate_pem, std::string key_pem) override {
         const HttpServerOptions& options = core_->options;
-        if (options.certificate_pem.empty()) { return fail(Code::invalid, "this server speaks plain HTTP"); }
-        CAPSTAN_TRY(auto made, TlsServer::create(certificate_pem, key_pem, options.client_ca_pem, options.client_auth));
+        if (options.certificate_pem.empty()) {
+            return fail(Code::invalid, "this server speaks plain HTTP");
+        }
+        CAPSTAN_TRY(auto made,
+                    TlsServer::create(
+                        certificate_pem, key_pem, options.client_ca_pem, options.client_auth));
         core_->tls = std::move(made);
         return ok();
     }
@@ -38,46 +43,63 @@ public:
         const auto connections = core_->connections;
         const Error why{Code::cancelled, "the server stops", std::chrono::milliseconds{0}};
         for (const auto& [raw, connection] : connections) {
-            if (connection->is_idle()) { connection->close(why, true); }
+            if (connection->is_idle()) {
+                connection->close(why, true);
+            }
         }
     }
 
 private:
-    std::shared_ptr<ServerCore> core_;  // shared with the connections' exchanges, which handlers may keep
+    // shared with the connections' exchanges, which handlers may keep
+    std::shared_ptr<ServerCore> core_;
     const std::uint16_t port_;
 };
 
 }  // namespace
 
 void ServerCore::accept(std::unique_ptr<Transport> transport, std::string remote) {
-    auto connection = std::make_shared<ServerConnection>(*this, std::move(transport), std::move(remote));
+    auto connection =
+        std::make_shared<ServerConnection>(*this, std::move(transport), std::move(remote));
     connections.emplace(connection.get(), connection);
-    if (connections.size() >= options.connections_max) { acceptor->pause(); }
+    if (connections.size() >= options.connections_max) {
+        acceptor->pause();
+    }
     connection->start();
 }
 
 void ServerCore::forget(ServerConnection* connection) {
     connections.erase(connection);
-    if (acceptor && connections.size() < options.connections_max) { (void)acceptor->resume(); }
+    if (acceptor && connections.size() < options.connections_max) {
+        (void)acceptor->resume();
+    }
 }
 
-Result<std::unique_ptr<HttpServer>> make_http_server(IoLoop& loop, HttpServerOptions options, ServerHandler handler) {
+Result<std::unique_ptr<HttpServer>> make_http_server(IoLoop& loop,
+                                                     HttpServerOptions options,
+                                                     ServerHandler handler) {
     std::shared_ptr<TlsServer> tls;
-    if (options.connections_max == 0) { return fail(Code::invalid, "connections_max is 0"); }
+    if (options.connections_max == 0) {
+        return fail(Code::invalid, "connections_max is 0");
+    }
     const std::string where = join_host_port(options.address, options.port);
     if (!options.certificate_pem.empty()) {
-        auto made = TlsServer::create(options.certificate_pem, options.key_pem, options.client_ca_pem, options.client_auth);
-        if (!made) { return fail(with_context(made.error(), "listen on " + where)); }
+        auto made = TlsServer::create(
+            options.certificate_pem, options.key_pem, options.client_ca_pem, options.client_auth);
+        if (!made) {
+            return fail(with_context(made.error(), "listen on " + where));
+        }
         tls = std::move(made).value();
     } else if (options.client_auth != ClientAuth::none) {
         return fail(Code::invalid, "listen on " + where + ": client certificates need TLS");
     }
     auto core = std::make_shared<ServerCore>(loop, std::move(options), std::move(handler));
     core->tls = std::move(tls);
-    const auto accepted = [raw = core.get()](std::unique_ptr<Transport> transport, std::string remote) {
+    const auto accepted = [raw = core.get()](std::unique_ptr<Transport> transport,
+                                             std::string remote) {
         raw->accept(std::move(transport), std::move(remote));
     };
-    CAPSTAN_TRY(core->acceptor, Acceptor::listen(loop, core->options.address, core->options.port, accepted));
+    CAPSTAN_TRY(core->acceptor,
+                Acceptor::listen(loop, core->options.address, core->options.port, accepted));
     const std::uint16_t port = core->acceptor->port();
     return std::unique_ptr<HttpServer>(std::make_unique<HttpServerImpl>(std::move(core), port));
 }

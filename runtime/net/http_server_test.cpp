@@ -22,9 +22,15 @@ protected:
         server = make_http_server(*loop, std::move(options), std::move(handler)).value();
     }
     void serve_hello(HttpServerOptions options = {}) {
-        serve([](const Exchange& e) { e->respond(200, {{"A", "b"}}, "hello " + e->target()); }, std::move(options));
+        serve(
+            [](const Exchange& e) {
+                e->respond(200, {{"A", "b"}}, "hello " + e->target());
+            },
+            std::move(options));
     }
-    void settle(std::chrono::milliseconds time = 20ms) { loop->run_until([] { return false; }, time); }
+    void settle(std::chrono::milliseconds time = 20ms) {
+        loop->run_until([] { return false; }, time);
+    }
 
     const std::unique_ptr<IoLoop> loop{make_loop()};
     std::unique_ptr<HttpServer> server;
@@ -38,14 +44,17 @@ TEST_F(HttpServerTest, AnswersAndKeepsTheConnection) {
     EXPECT_EQ(client.received, "HTTP/1.1 200 OK\r\nContent-Length: 8\r\nA: b\r\n\r\nhello /1");
     client.send("GET /2 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     ASSERT_TRUE(client.expect_end());
-    EXPECT_NE(client.received.find("Connection: close\r\n\r\nhello /2"), std::string::npos) << client.received;
+    EXPECT_NE(client.received.find("Connection: close\r\n\r\nhello /2"), std::string::npos)
+        << client.received;
 }
 
 TEST_F(HttpServerTest, AnswersPipelinedRequestsInOrder) {
     std::vector<Exchange> held;
     serve([&](const Exchange& e) { held.push_back(e); });
     RawClient client(*loop, server->port());
-    client.send("GET /1 HTTP/1.1\r\nHost: h\r\n\r\nPOST /2 HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhiGET /3 HTTP/1.1\r\nHost: h\r\n\r\n");
+    client.send(
+        "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nPOST /2 HTTP/1.1\r\nHost: h\r\nContent-Length: "
+        "2\r\n\r\nhiGET /3 HTTP/1.1\r\nHost: h\r\n\r\n");
     for (std::size_t i = 0; i < 3; ++i) {
         ASSERT_TRUE(loop->run_until([&] { return held.size() == i + 1; }, kLimit));
         settle(5ms);
@@ -67,7 +76,8 @@ TEST_F(HttpServerTest, ReadsRequestsByteByByte) {
     });
     RawClient client(*loop, server->port());
     client.start_reading();
-    for (const char c : std::string_view("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")) {
+    for (const char c : std::string_view("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: "
+                                         "chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")) {
         client.send(std::string_view(&c, 1));
         loop->run_until([n = 0]() mutable { return ++n > 2; }, 1ms);
     }
@@ -80,7 +90,9 @@ TEST_F(HttpServerTest, ReadsBodiesPieceByPiece) {
     std::function<void(const Exchange&)> more = [&](const Exchange& e) {
         e->read(4, [&, e](Result<std::string> result) {
             pieces.push_back(result.value());
-            if (pieces.back().empty()) { return e->respond(200, {}, "done"); }
+            if (pieces.back().empty()) {
+                return e->respond(200, {}, "done");
+            }
             more(e);
         });
     };
@@ -93,9 +105,12 @@ TEST_F(HttpServerTest, ReadsBodiesPieceByPiece) {
 
 TEST_F(HttpServerTest, RefusesBodiesAboveTheLimit) {
     std::optional<Code> code;
-    serve([&](const Exchange& e) { e->read_all(4, [&code, e](Result<std::string> r) { code = r.error().code; }); });
-    for (const char* request : {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nabc",
-                                "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n"}) {
+    serve([&](const Exchange& e) {
+        e->read_all(4, [&code, e](Result<std::string> r) { code = r.error().code; });
+    });
+    for (const char* request :
+         {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nabc",
+          "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n"}) {
         code.reset();
         RawClient client(*loop, server->port());
         client.send(request);
@@ -134,13 +149,19 @@ TEST_P(BadRequest, IsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, BadRequest,
-    ::testing::Values(BadRequestRow{"tls_hello", "\x16\x03\x01\x02\x05\x01\x02\x03\r\n\r\n", "HTTP/1.1 400"},
-                      BadRequestRow{"no_host", "GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 400"},
-                      BadRequestRow{"absolute", "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 400"},
-                      BadRequestRow{"two_lengths", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "HTTP/1.1 400"},
-                      BadRequestRow{"header_bomb", "GET / HTTP/1.1\r\nHost: a\r\nX: " + std::string(70'000, 'a'), "HTTP/1.1 431"},
-                      BadRequestRow{"http2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 400"}),
+    All,
+    BadRequest,
+    ::testing::Values(
+        BadRequestRow{"tls_hello", "\x16\x03\x01\x02\x05\x01\x02\x03\r\n\r\n", "HTTP/1.1 400"},
+        BadRequestRow{"no_host", "GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 400"},
+        BadRequestRow{"absolute", "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 400"},
+        BadRequestRow{"two_lengths",
+                      "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                      "HTTP/1.1 400"},
+        BadRequestRow{"header_bomb",
+                      "GET / HTTP/1.1\r\nHost: a\r\nX: " + std::string(70'000, 'a'),
+                      "HTTP/1.1 431"},
+        BadRequestRow{"http2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 400"}),
     [](const auto& row_info) { return row_info.param.name; });
 
 TEST_F(HttpServerTest, ClosesOnSlowHeads) {
@@ -161,7 +182,11 @@ TEST_F(HttpServerTest, ClosesIdleConnections) {
 
 TEST_F(HttpServerTest, FailsReadsOfSlowBodies) {
     std::optional<Code> code;
-    serve([&](const Exchange& e) { e->read_all(100, [&code, e](Result<std::string> r) { code = r.error().code; }); }, {.idle_timeout = 20ms});
+    serve(
+        [&](const Exchange& e) {
+            e->read_all(100, [&code, e](Result<std::string> r) { code = r.error().code; });
+        },
+        {.idle_timeout = 20ms});
     RawClient client(*loop, server->port());
     client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nab");
     EXPECT_TRUE(client.expect_end());
@@ -220,7 +245,10 @@ TEST_F(HttpServerTest, TellsTheHandlerWhenThePeerLeaves) {
     bool failed = false;
     std::function<void(Result<void>)> again = [&](Result<void> r) {
         failed = !r;
-        if (!failed) { held->write("x", again); }  // the first write after the peer's FIN may still pass
+        // the first write after the peer's FIN may still pass
+        if (!failed) {
+            held->write("x", again);
+        }
     };
     held->write("x", again);
     EXPECT_TRUE(loop->run_until([&] { return failed; }, kLimit));
@@ -233,7 +261,9 @@ TEST_F(HttpServerTest, HoldsBackWritersOfSlowReaders) {
     const std::string piece(1024 * 1024, 'x');
     std::function<void(Result<void>)> more = [&](Result<void> r) {
         ASSERT_TRUE(r);
-        if (++written < 32) { return held->write(piece, more); }
+        if (++written < 32) {
+            return held->write(piece, more);
+        }
         held->end();
     };
     serve([&](const Exchange& e) {
@@ -253,12 +283,14 @@ TEST_F(HttpServerTest, DropsPeersThatNeverRead) {
     Exchange held;
     int closed = 0;
     const std::string piece(8u * 1024 * 1024, 'x');
-    serve([&](const Exchange& e) {
-        held = e;
-        e->on_closed([&] { ++closed; });
-        e->start(200, {});
-        e->write(piece, nullptr);
-    }, {.idle_timeout = 30ms});
+    serve(
+        [&](const Exchange& e) {
+            held = e;
+            e->on_closed([&] { ++closed; });
+            e->start(200, {});
+            e->write(piece, nullptr);
+        },
+        {.idle_timeout = 30ms});
     RawClient client(*loop, server->port(), 16 * 1024);
     client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     EXPECT_TRUE(loop->run_until([&] { return closed == 1; }, kLimit));
@@ -279,7 +311,8 @@ TEST_F(HttpServerTest, CutsStreamsThatAreGivenUp) {
     RawClient client(*loop, server->port());
     client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     EXPECT_TRUE(client.expect_end());
-    EXPECT_EQ(client.received.find("0\r\n\r\n"), std::string::npos) << "an incomplete answer must not look complete";
+    EXPECT_EQ(client.received.find("0\r\n\r\n"), std::string::npos)
+        << "an incomplete answer must not look complete";
 }
 
 TEST_F(HttpServerTest, AnswersHeadAndOldClients) {
@@ -336,7 +369,8 @@ TEST_F(HttpServerTest, StopsGently) {
     EXPECT_TRUE(idle.expect_end());
     held->respond(200, {}, "late but whole");
     ASSERT_TRUE(busy.expect_end());
-    EXPECT_NE(busy.received.find("Connection: close\r\n\r\nlate but whole"), std::string::npos) << busy.received;
+    EXPECT_NE(busy.received.find("Connection: close\r\n\r\nlate but whole"), std::string::npos)
+        << busy.received;
 }
 
 TEST_F(HttpServerTest, HandlersMayOutliveTheServer) {
@@ -364,10 +398,16 @@ TEST_F(HttpServerTest, NamesThePortThatIsTaken) {
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().code, Code::unavailable);
     const std::string port = std::to_string(server->port());
-    EXPECT_NE(second.error().message.find("listen on 127.0.0.1:" + port + ": Address already in use"), std::string::npos);
+    EXPECT_NE(
+        second.error().message.find("listen on 127.0.0.1:" + port + ": Address already in use"),
+        std::string::npos);
     EXPECT_NE(second.error().message.find("choose another port"), std::string::npos);
-    EXPECT_NE(make_http_server(*loop, {.address = "203.0.113.1"}, nullptr).error().message.find("no such address"), std::string::npos);
-    EXPECT_EQ(make_http_server(*loop, {.address = "localhost"}, nullptr).error().code, Code::invalid);
+    EXPECT_NE(make_http_server(*loop, {.address = "203.0.113.1"}, nullptr)
+                  .error()
+                  .message.find("no such address"),
+              std::string::npos);
+    EXPECT_EQ(make_http_server(*loop, {.address = "localhost"}, nullptr).error().code,
+              Code::invalid);
 }
 
 }  // namespace

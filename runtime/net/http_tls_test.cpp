@@ -18,10 +18,13 @@ using Exchange = std::shared_ptr<ServerExchange>;
 class TlsTest : public ::testing::Test {
 protected:
     static Validity validity() {
-        const auto now = std::chrono::time_point_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now());
+        const auto now = std::chrono::time_point_cast<std::chrono::nanoseconds>(
+            std::chrono::system_clock::now());
         return {now - 1h, now + 24h};
     }
-    static KeyPair issue(const KeyPair& ca, const CertificateOptions& options) { return issue_certificate(ca, options, validity()).value(); }
+    static KeyPair issue(const KeyPair& ca, const CertificateOptions& options) {
+        return issue_certificate(ca, options, validity()).value();
+    }
 
     HttpServerOptions server_options() const {
         HttpServerOptions options;
@@ -31,12 +34,14 @@ protected:
     }
     void serve(HttpServerOptions options) {
         server = make_http_server(*loop, std::move(options), [this](const Exchange& e) {
-            common_name = e->certificate_common_name();
-            organizations = e->certificate_organizations();
-            e->read_all(64u * 1024 * 1024, [e](Result<std::string> body) {
-                if (body) { e->respond(200, {}, body.value()); }
-            });
-        }).value();
+                     common_name = e->certificate_common_name();
+                     organizations = e->certificate_organizations();
+                     e->read_all(64u * 1024 * 1024, [e](Result<std::string> body) {
+                         if (body) {
+                             e->respond(200, {}, body.value());
+                         }
+                     });
+                 }).value();
     }
     HttpClientOptions client_options(const std::string& host = "127.0.0.1") const {
         HttpClientOptions options;
@@ -50,8 +55,11 @@ protected:
         request.method = "POST";
         request.target = "/";
         request.body = std::move(body);
-        const auto exchange = client.send(std::move(request), [&](Result<HttpResponse> r) { answer.emplace(std::move(r)); });
-        if (!loop->run_until([&] { return answer.has_value(); }, kLimit)) { return fail(Code::internal, "the test hangs"); }
+        const auto exchange = client.send(
+            std::move(request), [&](Result<HttpResponse> r) { answer.emplace(std::move(r)); });
+        if (!loop->run_until([&] { return answer.has_value(); }, kLimit)) {
+            return fail(Code::internal, "the test hangs");
+        }
         return std::move(*answer);
     }
     Result<HttpResponse> post(const HttpClientOptions& options, std::string body = "hi") {
@@ -59,11 +67,17 @@ protected:
         return post(*client, std::move(body));
     }
 
-    static std::string join_host_port(const std::string& host, std::uint16_t port) { return host + ":" + std::to_string(port); }
+    static std::string join_host_port(const std::string& host, std::uint16_t port) {
+        return host + ":" + std::to_string(port);
+    }
 
     const std::unique_ptr<IoLoop> loop{make_loop()};
     const KeyPair ca{make_ca("test ca", validity()).value()};
-    const KeyPair server_pair{issue(ca, {.common_name = "server", .dns_names = {"localhost", "api.test"}, .ip_addresses = {"127.0.0.1"}, .server = true})};
+    const KeyPair server_pair{issue(ca,
+                                    {.common_name = "server",
+                                     .dns_names = {"localhost", "api.test"},
+                                     .ip_addresses = {"127.0.0.1"},
+                                     .server = true})};
     std::unique_ptr<HttpServer> server;
     std::string common_name;
     std::vector<std::string> organizations;
@@ -96,31 +110,44 @@ TEST_P(TlsRefused, SaysWhy) {
     serve(server_options());
     auto options = client_options(GetParam().host);
     options.tls.server_name = GetParam().server_name;
-    if (GetParam().own_ca) { options.tls.ca_pem = make_ca("other ca", validity()).value().certificate_pem; }
+    if (GetParam().own_ca) {
+        options.tls.ca_pem = make_ca("other ca", validity()).value().certificate_pem;
+    }
     const auto answer = post(options);
     ASSERT_FALSE(answer);
     EXPECT_EQ(answer.error().code, Code::unavailable);
-    EXPECT_NE(answer.error().message.find("TLS: certificate verify failed: "), std::string::npos) << answer.error().message;
-    EXPECT_NE(answer.error().message.find(GetParam().text), std::string::npos) << answer.error().message;
+    EXPECT_NE(answer.error().message.find("TLS: certificate verify failed: "), std::string::npos)
+        << answer.error().message;
+    EXPECT_NE(answer.error().message.find(GetParam().text), std::string::npos)
+        << answer.error().message;
     options.tls.insecure = true;
     EXPECT_TRUE(post(options)) << "insecure means no verification at all";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TlsRefused,
-                         ::testing::Values(RefusedRow{"other_ca", "127.0.0.1", "", true, "unable to get local issuer certificate"},
-                                           RefusedRow{"other_name", "127.0.0.1", "wrong.test", false, "hostname mismatch"},
-                                           RefusedRow{"common_name_only", "127.0.0.1", "server", false, "hostname mismatch"},
-                                           RefusedRow{"other_address", "127.0.0.1", "127.0.0.2", false, "IP address mismatch"}),
-                         [](const auto& row_info) { return row_info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    TlsRefused,
+    ::testing::Values(
+        RefusedRow{"other_ca", "127.0.0.1", "", true, "unable to get local issuer certificate"},
+        RefusedRow{"other_name", "127.0.0.1", "wrong.test", false, "hostname mismatch"},
+        RefusedRow{"common_name_only", "127.0.0.1", "server", false, "hostname mismatch"},
+        RefusedRow{"other_address", "127.0.0.1", "127.0.0.2", false, "IP address mismatch"}),
+    [](const auto& row_info) { return row_info.param.name; });
 
 TEST_F(TlsTest, RefusesExpiredCertificates) {
-    const auto now = std::chrono::time_point_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now());
-    const KeyPair old = issue_certificate(ca, {.common_name = "s", .ip_addresses = {"127.0.0.1"}, .server = true}, {now - 48h, now - 24h}).value();
+    const auto now =
+        std::chrono::time_point_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now());
+    const KeyPair old =
+        issue_certificate(ca,
+                          {.common_name = "s", .ip_addresses = {"127.0.0.1"}, .server = true},
+                          {now - 48h, now - 24h})
+            .value();
     auto options = server_options();
     options.certificate_pem = old.certificate_pem;
     options.key_pem = old.key_pem;
     serve(options);
-    EXPECT_NE(post(client_options()).error().message.find("certificate has expired"), std::string::npos);
+    EXPECT_NE(post(client_options()).error().message.find("certificate has expired"),
+              std::string::npos);
 }
 
 TEST_F(TlsTest, ShowsTheSubjectOfClientCertificates) {
@@ -130,7 +157,8 @@ TEST_F(TlsTest, ShowsTheSubjectOfClientCertificates) {
     serve(options);
     ASSERT_TRUE(post(client_options())) << "a certificate is only asked for";
     EXPECT_EQ(common_name, "");
-    const KeyPair pair = issue(ca, {.common_name = "admin", .organizations = {"system:masters", "ops"}, .client = true});
+    const KeyPair pair = issue(
+        ca, {.common_name = "admin", .organizations = {"system:masters", "ops"}, .client = true});
     auto client = client_options();
     client.tls.certificate_pem = pair.certificate_pem;
     client.tls.key_pem = pair.key_pem;
@@ -138,7 +166,8 @@ TEST_F(TlsTest, ShowsTheSubjectOfClientCertificates) {
     EXPECT_EQ(common_name, "admin");
     EXPECT_EQ(organizations, (std::vector<std::string>{"system:masters", "ops"}));
     const KeyPair foreign_ca = make_ca("foreign", validity()).value();
-    const KeyPair foreign = issue(foreign_ca, {.common_name = "admin", .organizations = {"system:masters"}, .client = true});
+    const KeyPair foreign = issue(
+        foreign_ca, {.common_name = "admin", .organizations = {"system:masters"}, .client = true});
     client.tls.certificate_pem = foreign.certificate_pem;
     client.tls.key_pem = foreign.key_pem;
     common_name.clear();
@@ -153,7 +182,8 @@ TEST_F(TlsTest, RequiresClientCertificates) {
     serve(options);
     const auto without = post(client_options());
     ASSERT_FALSE(without);
-    EXPECT_NE(without.error().message.find("certificate required"), std::string::npos) << without.error().message;
+    EXPECT_NE(without.error().message.find("certificate required"), std::string::npos)
+        << without.error().message;
     const KeyPair pair = issue(ca, {.common_name = "c", .client = true});
     auto client = client_options();
     client.tls.certificate_pem = pair.certificate_pem;
@@ -188,9 +218,11 @@ TEST_F(TlsTest, SwapsCertificatesWhileRunning) {
     const auto running = make_http_client(*loop, client_options()).value();
     ASSERT_TRUE(post(*running, "1"));
     const KeyPair new_ca = make_ca("new ca", validity()).value();
-    const KeyPair pair = issue(new_ca, {.common_name = "s", .ip_addresses = {"127.0.0.1"}, .server = true});
+    const KeyPair pair =
+        issue(new_ca, {.common_name = "s", .ip_addresses = {"127.0.0.1"}, .server = true});
     EXPECT_EQ(server->set_certificate("nonsense", pair.key_pem).error().code, Code::invalid);
-    EXPECT_EQ(server->set_certificate(pair.certificate_pem, server_pair.key_pem).error().code, Code::invalid);
+    EXPECT_EQ(server->set_certificate(pair.certificate_pem, server_pair.key_pem).error().code,
+              Code::invalid);
     EXPECT_TRUE(post(client_options())) << "the old pair stays";
     ASSERT_TRUE(server->set_certificate(pair.certificate_pem, pair.key_pem));
     EXPECT_TRUE(post(*running, "2")) << "running connections go on";
@@ -205,7 +237,9 @@ TEST_F(TlsTest, SwapsCertificatesWhileRunning) {
 TEST_F(TlsTest, CarriesLargeBodiesBothWays) {
     serve(server_options());
     std::string body(10u * 1024 * 1024, 'x');
-    for (std::size_t i = 0; i < body.size(); i += 4099) { body[i] = static_cast<char>(i); }
+    for (std::size_t i = 0; i < body.size(); i += 4099) {
+        body[i] = static_cast<char>(i);
+    }
     const auto answer = post(client_options(), body);
     ASSERT_TRUE(answer) << answer.error().message;
     EXPECT_TRUE(answer.value().body == body);
@@ -224,7 +258,8 @@ TEST_F(TlsTest, CancelsDuringTheHandshake) {
     options.endpoint = "https://127.0.0.1:" + std::to_string(silent.port());
     options.connect_timeout = 30ms;
     const auto answer = post(options);
-    EXPECT_NE(answer.error().message.find("TLS: no answer within 30 ms"), std::string::npos) << answer.error().message;
+    EXPECT_NE(answer.error().message.find("TLS: no answer within 30 ms"), std::string::npos)
+        << answer.error().message;
     EXPECT_EQ(answer.error().code, Code::unavailable) << "nothing was sent";
     options.connect_timeout = 10s;
     int calls = 0;
@@ -250,7 +285,8 @@ TEST_F(TlsTest, RefusesBadOptions) {
     options.key_pem = ca.key_pem;
     const auto mismatch = make_http_server(*loop, options, nullptr);
     ASSERT_FALSE(mismatch);
-    EXPECT_NE(mismatch.error().message.find("do not match"), std::string::npos) << mismatch.error().message;
+    EXPECT_NE(mismatch.error().message.find("do not match"), std::string::npos)
+        << mismatch.error().message;
     options = server_options();
     options.client_auth = ClientAuth::require;
     EXPECT_EQ(make_http_server(*loop, options, nullptr).error().code, Code::invalid);

@@ -14,11 +14,13 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// Each handle shares its state with the pending operation, so that destroying the handle silences it at once.
+// Each handle shares its state with the pending operation, so that destroying the handle silences
+// it at once.
 class AsioTimer final : public Timer {
 public:
     struct State {
-        State(asio::io_context& context, std::function<void()> t) : timer(context), task(std::move(t)) {}
+        State(asio::io_context& context, std::function<void()> t)
+            : timer(context), task(std::move(t)) {}
         asio::steady_timer timer;
         std::function<void()> task;
     };
@@ -38,13 +40,18 @@ private:
 class SignalWatch final : public Watch {
 public:
     struct State : std::enable_shared_from_this<State> {
-        State(asio::io_context& context, std::function<void()> f) : signals(context), fired(std::move(f)) {}
+        State(asio::io_context& context, std::function<void()> f)
+            : signals(context), fired(std::move(f)) {}
         void wait() {
             signals.async_wait([self = shared_from_this()](const error_code& error, int) {
-                if (error || !self->fired) { return; }
+                if (error || !self->fired) {
+                    return;
+                }
                 const auto call = self->fired;  // the call may destroy the watch
                 call();
-                if (self->fired) { self->wait(); }
+                if (self->fired) {
+                    self->wait();
+                }
             });
         }
         asio::signal_set signals;
@@ -67,14 +74,21 @@ private:
 class ReadableWatch final : public Watch {
 public:
     struct State : std::enable_shared_from_this<State> {
-        State(asio::io_context& context, std::function<void()> r) : descriptor(context), ready(std::move(r)) {}
+        State(asio::io_context& context, std::function<void()> r)
+            : descriptor(context), ready(std::move(r)) {}
         void wait() {
-            descriptor.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this()](const error_code& error) {
-                if (error || !self->ready) { return; }
-                const auto call = self->ready;  // the call may destroy the watch
-                call();
-                if (self->ready) { self->wait(); }
-            });
+            descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
+                                  [self = shared_from_this()](const error_code& error) {
+                                      if (error || !self->ready) {
+                                          return;
+                                      }
+                                      const auto call =
+                                          self->ready;  // the call may destroy the watch
+                                      call();
+                                      if (self->ready) {
+                                          self->wait();
+                                      }
+                                  });
         }
         asio::posix::stream_descriptor descriptor;
         std::function<void()> ready;
@@ -97,20 +111,26 @@ private:
 IoLoopImpl::IoLoopImpl() : work_(asio::make_work_guard(context_)) {}
 IoLoopImpl::~IoLoopImpl() = default;
 
-MonotonicTime IoLoopImpl::now() const noexcept { return std::chrono::steady_clock::now().time_since_epoch(); }
+MonotonicTime IoLoopImpl::now() const noexcept {
+    return std::chrono::steady_clock::now().time_since_epoch();
+}
 
 WallTime IoLoopImpl::wall_now() const noexcept {
     return std::chrono::time_point_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now());
 }
 
-void IoLoopImpl::post(std::function<void()> task) { asio::post(context_, std::move(task)); }
+void IoLoopImpl::post(std::function<void()> task) {
+    asio::post(context_, std::move(task));
+}
 
 std::unique_ptr<Timer> IoLoopImpl::at(MonotonicTime when, std::function<void()> task) {
     auto state = std::make_shared<AsioTimer::State>(context_, std::move(task));
     if (when != kNever) {
         state->timer.expires_at(asio::steady_timer::time_point(when));
         state->timer.async_wait([state](const error_code& error) {
-            if (error || !state->task) { return; }
+            if (error || !state->task) {
+                return;
+            }
             const auto call = std::exchange(state->task, nullptr);
             call();
         });
@@ -118,13 +138,18 @@ std::unique_ptr<Timer> IoLoopImpl::at(MonotonicTime when, std::function<void()> 
     return std::make_unique<AsioTimer>(std::move(state));
 }
 
-bool IoLoopImpl::is_loop_thread() const noexcept { return thread_.load() == std::this_thread::get_id(); }
+bool IoLoopImpl::is_loop_thread() const noexcept {
+    return thread_.load() == std::this_thread::get_id();
+}
 
 void IoLoopImpl::run() {
     thread_.store(std::this_thread::get_id());
-    while (!stopping_.load()) { context_.run_one(); }
+    while (!stopping_.load()) {
+        context_.run_one();
+    }
     const MonotonicTime end = now() + kDrainMax;
-    while (context_.poll_one() > 0 && now() < end) {}
+    while (context_.poll_one() > 0 && now() < end) {
+    }
     stopping_.store(false);
     thread_.store(std::thread::id());
 }
@@ -151,7 +176,10 @@ Result<std::unique_ptr<Watch>> IoLoopImpl::on_signal(int signal, std::function<v
     auto state = std::make_shared<SignalWatch::State>(context_, std::move(fired));
     error_code error;
     state->signals.add(signal, error);
-    if (error) { return fail(Code::invalid, "watch signal " + std::to_string(signal) + ": " + error.message()); }
+    if (error) {
+        return fail(Code::invalid,
+                    "watch signal " + std::to_string(signal) + ": " + error.message());
+    }
     state->wait();
     return std::unique_ptr<Watch>(std::make_unique<SignalWatch>(std::move(state)));
 }
@@ -160,12 +188,17 @@ Result<std::unique_ptr<Watch>> IoLoopImpl::on_readable(int fd, std::function<voi
     auto state = std::make_shared<ReadableWatch::State>(context_, std::move(ready));
     error_code error;
     state->descriptor.assign(fd, error);
-    if (error) { return fail(Code::invalid, "watch descriptor " + std::to_string(fd) + ": " + error.message()); }
+    if (error) {
+        return fail(Code::invalid,
+                    "watch descriptor " + std::to_string(fd) + ": " + error.message());
+    }
     state->wait();
     return std::unique_ptr<Watch>(std::make_unique<ReadableWatch>(std::move(state)));
 }
 
-std::unique_ptr<IoLoop> make_loop() { return std::make_unique<IoLoopImpl>(); }
+std::unique_ptr<IoLoop> make_loop() {
+    return std::make_unique<IoLoopImpl>();
+}
 
 asio::io_context& context_of(IoLoop& loop) noexcept {
     auto* impl = dynamic_cast<IoLoopImpl*>(&loop);

@@ -77,11 +77,15 @@ TEST(IoLoop, TakesPostsFromManyThreads) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
         threads.emplace_back([&] {
-            for (int i = 0; i < 250; ++i) { loop->post([&] { ++count; }); }
+            for (int i = 0; i < 250; ++i) {
+                loop->post([&] { ++count; });
+            }
         });
     }
     EXPECT_TRUE(loop->run_until([&] { return count == 1000; }, kLimit));
-    for (auto& thread : threads) { thread.join(); }
+    for (auto& thread : threads) {
+        thread.join();
+    }
 }
 
 TEST(IoLoop, RunUntilEndsAtItsLimit) {
@@ -106,14 +110,16 @@ TEST(IoLoop, WatchesDescriptorsLevelTriggered) {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     std::string got;
     std::unique_ptr<Watch> watch;
-    watch = loop->on_readable(ends[0], [&] {
-        char c = 0;
-        if (::read(ends[0], &c, 1) == 1) {
-            got += c;  // one of three: the rest must call again
-        } else {
-            watch.reset();
-        }
-    }).value();
+    watch = loop->on_readable(ends[0],
+                              [&] {
+                                  char c = 0;
+                                  if (::read(ends[0], &c, 1) == 1) {
+                                      got += c;  // one of three: the rest must call again
+                                  } else {
+                                      watch.reset();
+                                  }
+                              })
+                .value();
     ASSERT_EQ(::write(ends[1], "abc", 3), 3);
     EXPECT_TRUE(loop->run_until([&] { return got == "abc"; }, kLimit)) << got;
     ::close(ends[1]);

@@ -1,7 +1,7 @@
 // The host's one event loop, as the rest of the runtime sees it.
 //
-// All network I/O, timers and caches live on one thread. Everything above `net` is written against this interface,
-// so a simulator runs the same code in virtual time. Source: docs/architecture.md.
+// All network I/O, timers and caches live on one thread. Everything above `net` is written against
+// this interface, so a simulator runs the same code in virtual time. Source: docs/architecture.md.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -22,7 +22,8 @@ public:
     // Runs `task` on the loop thread, in the order of posting. [any]
     virtual void post(std::function<void()> task) = 0;
     // Runs `task` once at `when` (at once if past), unless the timer is destroyed first. [io]
-    [[nodiscard]] virtual std::unique_ptr<Timer> at(MonotonicTime when, std::function<void()> task) = 0;
+    [[nodiscard]] virtual std::unique_ptr<Timer> at(MonotonicTime when,
+                                                    std::function<void()> task) = 0;
     // True on the loop thread. [any]
     virtual bool is_loop_thread() const noexcept = 0;
 };

@@ -5,7 +5,9 @@
 namespace capstan::net {
 namespace {
 
-Validity year() { return {*parse_rfc3339("2026-01-01T00:00:00Z"), *parse_rfc3339("2027-01-01T00:00:00Z")}; }
+Validity year() {
+    return {*parse_rfc3339("2026-01-01T00:00:00Z"), *parse_rfc3339("2027-01-01T00:00:00Z")};
+}
 
 TEST(Pki, MakesACa) {
     const KeyPair ca = make_ca("capstan test", year()).value();
@@ -39,9 +41,12 @@ TEST(Pki, RefusesBadInput) {
     const CertificateOptions good{.common_name = "x"};
     EXPECT_EQ(make_ca(std::string(65, 'x'), year()).error().code, Code::invalid);
     EXPECT_EQ(make_ca("", year()).error().code, Code::invalid);
-    EXPECT_EQ(issue_certificate(ca, {.common_name = "x", .ip_addresses = {"1.2.3"}}, year()).error().code, Code::invalid);
+    EXPECT_EQ(
+        issue_certificate(ca, {.common_name = "x", .ip_addresses = {"1.2.3"}}, year()).error().code,
+        Code::invalid);
     EXPECT_EQ(issue_certificate({"x", "y"}, good, year()).error().code, Code::invalid);
-    EXPECT_EQ(issue_certificate({ca.certificate_pem, other.key_pem}, good, year()).error().code, Code::invalid);
+    EXPECT_EQ(issue_certificate({ca.certificate_pem, other.key_pem}, good, year()).error().code,
+              Code::invalid);
     EXPECT_EQ(read_certificate("").error().code, Code::invalid);
 }
 

@@ -15,15 +15,18 @@
 
 namespace capstan::net {
 
-inline constexpr std::size_t kPipelinedBytesMax = 64 * 1024;       // kept of requests that wait for their turn
-inline constexpr std::size_t kUnsentBytesMax = 64u * 1024 * 1024;  // of one connection; above it the peer is too slow
+// kept of requests that wait for their turn
+inline constexpr std::size_t kPipelinedBytesMax = 64 * 1024;
+// of one connection; above it the peer is too slow
+inline constexpr std::size_t kUnsentBytesMax = 64u * 1024 * 1024;
 
 class ServerConnection;
 class ServerExchangeImpl;
 
 // What all connections of a server share.
 struct ServerCore {
-    ServerCore(IoLoop& l, HttpServerOptions o, ServerHandler h) : loop(l), options(std::move(o)), handler(std::move(h)) {}
+    ServerCore(IoLoop& l, HttpServerOptions o, ServerHandler h)
+        : loop(l), options(std::move(o)), handler(std::move(h)) {}
 
     void accept(std::unique_ptr<Transport> transport, std::string remote);
     void forget(ServerConnection* connection);
@@ -48,9 +51,9 @@ public:
 
     // For the exchange.
     void send(std::string bytes, std::function<void(Result<void>)> done);
-    void finish();                // the answer is complete once everything is sent
-    void want_body();             // exchange->on_body() follows
-    void abandon();               // the handler let go in the middle of its answer
+    void finish();     // the answer is complete once everything is sent
+    void want_body();  // exchange->on_body() follows
+    void abandon();    // the handler let go in the middle of its answer
     bool body_done() const noexcept { return parser_->done(); }
     std::string& body() noexcept { return parser_->body(); }
     bool is_stopping() const noexcept { return core_.stopping; }
@@ -97,9 +100,13 @@ private:
     bool first_{true};
 };
 
-class ServerExchangeImpl final : public ServerExchange, public std::enable_shared_from_this<ServerExchangeImpl> {
+class ServerExchangeImpl final : public ServerExchange,
+                                 public std::enable_shared_from_this<ServerExchangeImpl> {
 public:
-    ServerExchangeImpl(std::shared_ptr<ServerConnection> connection, Head head, std::string remote, PeerSubject subject);
+    ServerExchangeImpl(std::shared_ptr<ServerConnection> connection,
+                       Head head,
+                       std::string remote,
+                       PeerSubject subject);
     ~ServerExchangeImpl() override;
     ServerExchangeImpl(const ServerExchangeImpl&) = delete;
     ServerExchangeImpl& operator=(const ServerExchangeImpl&) = delete;
@@ -108,8 +115,12 @@ public:
     const std::string& target() const noexcept override { return head_.target; }
     const Headers& headers() const noexcept override { return head_.headers; }
     const std::string& remote() const noexcept override { return remote_; }
-    const std::string& certificate_common_name() const noexcept override { return subject_.common_name; }
-    const std::vector<std::string>& certificate_organizations() const noexcept override { return subject_.organizations; }
+    const std::string& certificate_common_name() const noexcept override {
+        return subject_.common_name;
+    }
+    const std::vector<std::string>& certificate_organizations() const noexcept override {
+        return subject_.organizations;
+    }
 
     void read(std::size_t bytes_max, std::function<void(Result<std::string>)> done) override;
     void read_all(std::size_t bytes_max, std::function<void(Result<std::string>)> done) override;
@@ -123,7 +134,7 @@ public:
     void on_body();
     void on_body_failed(const Error& why);
     void on_gone(const Error& why, bool silent);  // the connection is no more
-    void on_peer_ended();                          // the peer sends nothing more; it may still read
+    void on_peer_ended();                         // the peer sends nothing more; it may still read
 
 private:
     std::string response_head(int status, const Headers& headers, std::int64_t length);
@@ -134,7 +145,8 @@ private:
     const std::string remote_;
     const PeerSubject subject_;
     IoLoop& loop_;
-    std::shared_ptr<ServerConnection> connection_;  // null: over. Shared: the server may forget it first
+    // null: over. Shared: the server may forget it first
+    std::shared_ptr<ServerConnection> connection_;
     std::function<void(Result<std::string>)> read_done_;
     std::size_t read_max_{0};
     bool read_all_{false};

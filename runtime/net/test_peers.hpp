@@ -45,7 +45,9 @@ public:
         for (ssize_t n = 0; (n = ::recv(fd_, buffer.data(), buffer.size(), 0)) > 0;) {
             const std::size_t from = got.size() < mark.size() ? 0 : got.size() - mark.size();
             got.append(buffer, 0, static_cast<std::size_t>(n));
-            if (got.find(mark, from) != std::string::npos) { break; }
+            if (got.find(mark, from) != std::string::npos) {
+                break;
+            }
         }
         return got;
     }
@@ -53,13 +55,17 @@ public:
     std::string read_rest() {
         std::string got;
         char buffer[4096];
-        for (ssize_t n = 0; (n = ::recv(fd_, buffer, sizeof buffer, 0)) > 0;) { got.append(buffer, static_cast<std::size_t>(n)); }
+        for (ssize_t n = 0; (n = ::recv(fd_, buffer, sizeof buffer, 0)) > 0;) {
+            got.append(buffer, static_cast<std::size_t>(n));
+        }
         return got;
     }
     bool send(std::string_view bytes) {
         while (!bytes.empty()) {
             const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-            if (n <= 0) { return false; }
+            if (n <= 0) {
+                return false;
+            }
             bytes.remove_prefix(static_cast<std::size_t>(n));
         }
         return true;
@@ -67,11 +73,15 @@ public:
     void send_byte_by_byte(std::string_view bytes) {
         const int on = 1;
         ::setsockopt(fd_, IPPROTO_TCP, 1 /* TCP_NODELAY */, &on, sizeof on);
-        for (const char c : bytes) { send(std::string_view(&c, 1)); }
+        for (const char c : bytes) {
+            send(std::string_view(&c, 1));
+        }
     }
     void finish() { ::shutdown(fd_, SHUT_WR); }
     void close() {
-        if (fd_ >= 0) { ::close(fd_); }
+        if (fd_ >= 0) {
+            ::close(fd_);
+        }
         fd_ = -1;
     }
     void reset() {
@@ -84,7 +94,8 @@ private:
     int fd_;
 };
 
-// Accepts connections one after the other and runs `script` on each (number from 0), on its own thread.
+// Accepts connections one after the other and runs `script` on each (number from 0), on its own
+// thread.
 class RawServer {
 public:
     using Script = std::function<void(RawConnection&, int number)>;
@@ -127,7 +138,9 @@ private:
     void serve() {
         while (!stopping_) {
             const int fd = ::accept(fd_, nullptr, nullptr);
-            if (fd < 0) { return; }
+            if (fd < 0) {
+                return;
+            }
             RawConnection connection(fd);
             script_(connection, accepted_++);
         }
@@ -146,7 +159,9 @@ class RawClient {
 public:
     RawClient(IoLoop& loop, std::uint16_t port, int receive_buffer = 0) : loop_(loop) {
         fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (receive_buffer != 0) { ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer); }
+        if (receive_buffer != 0) {
+            ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+        }
         sockaddr_in address{};
         address.sin_family = AF_INET;
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -158,26 +173,40 @@ public:
     RawClient(const RawClient&) = delete;
     RawClient& operator=(const RawClient&) = delete;
 
-    void send(std::string_view bytes) { sent_ok = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()); }
+    void send(std::string_view bytes) {
+        sent_ok = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+                  static_cast<ssize_t>(bytes.size());
+    }
     void finish() { ::shutdown(fd_, SHUT_WR); }
     void start_reading() {
-        if (watch_) { return; }
-        watch_ = loop_.on_readable(fd_, [this] {
-            char buffer[16 * 1024];
-            const ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
-            if (n > 0) { received.append(buffer, static_cast<std::size_t>(n)); }
-            if (n == 0 || (n < 0 && errno != EAGAIN)) {
-                ended = true;
-                watch_.reset();
-            }
-        }).value();
+        if (watch_) {
+            return;
+        }
+        watch_ = loop_
+                     .on_readable(fd_,
+                                  [this] {
+                                      char buffer[16 * 1024];
+                                      const ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
+                                      if (n > 0) {
+                                          received.append(buffer, static_cast<std::size_t>(n));
+                                      }
+                                      if (n == 0 || (n < 0 && errno != EAGAIN)) {
+                                          ended = true;
+                                          watch_.reset();
+                                      }
+                                  })
+                     .value();
     }
     // Runs the loop until `text` has come.
     bool expect(std::string_view text) {
         start_reading();
         // Only the end is new; searching it all each time would be quadratic.
         return loop_.run_until(
-            [&] { return received.find(text, received.size() > kTail ? received.size() - kTail : 0) != std::string::npos; }, kLimit);
+            [&] {
+                return received.find(text, received.size() > kTail ? received.size() - kTail : 0) !=
+                       std::string::npos;
+            },
+            kLimit);
     }
     bool expect_end() {
         start_reading();
@@ -185,7 +214,9 @@ public:
     }
     void close() {
         watch_.reset();
-        if (fd_ >= 0) { ::close(fd_); }
+        if (fd_ >= 0) {
+            ::close(fd_);
+        }
         fd_ = -1;
     }
 

@@ -27,7 +27,8 @@ using SslSessionPtr = std::unique_ptr<SSL_SESSION, SslDelete>;
 class TlsClient {
 public:
     // `host`: what the certificate must name, and SNI unless it is an address. Errors: invalid.
-    static Result<std::unique_ptr<TlsClient>> create(const TlsClientOptions& options, std::string_view host);
+    static Result<std::unique_ptr<TlsClient>> create(const TlsClientOptions& options,
+                                                     std::string_view host);
     TlsClient(const TlsClient&) = delete;
     TlsClient& operator=(const TlsClient&) = delete;
 
@@ -47,8 +48,10 @@ private:
 class TlsServer {
 public:
     // Errors: invalid.
-    static Result<std::shared_ptr<TlsServer>> create(std::string_view certificate_pem, std::string_view key_pem,
-                                                     std::string_view client_ca_pem, ClientAuth auth);
+    static Result<std::shared_ptr<TlsServer>> create(std::string_view certificate_pem,
+                                                     std::string_view key_pem,
+                                                     std::string_view client_ca_pem,
+                                                     ClientAuth auth);
     explicit TlsServer(SslContextPtr context) : context_(std::move(context)) {}
     Result<SslPtr> connection() const;
 

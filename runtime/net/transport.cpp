@@ -25,12 +25,16 @@ constexpr int kKeepProbes = 3;
 constexpr int kUserTimeoutMs = 30'000;
 
 IoError to_error(const error_code& error) {
-    if (!error) { return {}; }
+    if (!error) {
+        return {};
+    }
     if (error == asio::error::eof || error == asio::ssl::error::stream_truncated) {
         return {IoError::Kind::end, "connection closed by the peer"};
     }
     std::string text = error.message();
-    if (const std::size_t cut = text.find(" (SSL routines)"); cut != std::string::npos) { text.erase(cut); }
+    if (const std::size_t cut = text.find(" (SSL routines)"); cut != std::string::npos) {
+        text.erase(cut);
+    }
     return {IoError::Kind::failed, std::move(text)};
 }
 
@@ -38,7 +42,9 @@ class SocketTransport final : public Transport {
 public:
     explicit SocketTransport(std::shared_ptr<SocketState> state) : state_(std::move(state)) {}
     ~SocketTransport() override {
-        if (!lingering_) { state_->shut(); }
+        if (!lingering_) {
+            state_->shut();
+        }
     }
     SocketTransport(const SocketTransport&) = delete;
     SocketTransport& operator=(const SocketTransport&) = delete;
@@ -63,7 +69,9 @@ public:
         state_->begin_linger();
     }
     PeerSubject subject() const override {
-        if (!state_->tls) { return {}; }
+        if (!state_->tls) {
+            return {};
+        }
         return peer_subject(state_->tls->native_handle());
     }
 
@@ -74,11 +82,15 @@ private:
 
 }  // namespace
 
-asio::io_context& SocketState::context(IoLoop& loop) { return context_of(loop); }
+asio::io_context& SocketState::context(IoLoop& loop) {
+    return context_of(loop);
+}
 
 void SocketState::read() {
     auto done = [self = shared_from_this()](const error_code& error, std::size_t count) {
-        if (self->closed || !self->on_read) { return; }
+        if (self->closed || !self->on_read) {
+            return;
+        }
         const auto call = std::exchange(self->on_read, nullptr);
         call(to_error(error), std::string_view(self->in.data(), count));
     };
@@ -91,7 +103,9 @@ void SocketState::read() {
 
 void SocketState::write() {
     auto done = [self = shared_from_this()](const error_code& error, std::size_t) {
-        if (self->closed || !self->on_write) { return; }
+        if (self->closed || !self->on_write) {
+            return;
+        }
         self->out.clear();
         const auto call = std::exchange(self->on_write, nullptr);
         call(to_error(error));
@@ -108,11 +122,16 @@ void SocketState::handshake(bool as_server, std::function<void(const IoError&)> 
     tls.emplace(socket, ssl.release());  // the stream frees it
     const auto side = as_server ? TlsStream::server : TlsStream::client;
     tls->async_handshake(side, [self = shared_from_this()](const error_code& error) {
-        if (self->closed || !self->on_handshake) { return; }
+        if (self->closed || !self->on_handshake) {
+            return;
+        }
         const auto call = std::exchange(self->on_handshake, nullptr);
         IoError problem = to_error(error);
-        const std::string refused = error ? verify_problem(self->tls->native_handle()) : std::string();
-        if (!refused.empty()) { problem.text += ": " + refused; }
+        const std::string refused =
+            error ? verify_problem(self->tls->native_handle()) : std::string();
+        if (!refused.empty()) {
+            problem.text += ": " + refused;
+        }
         call(problem);
     });
 }
@@ -130,14 +149,22 @@ void SocketState::shut() {
 
 void SocketState::begin_linger() {
     const auto read_call = std::exchange(on_read, nullptr);
-    // Only operations in flight own *this from here on: the timer must not, or a loop that dies first leaks both.
+    // Only operations in flight own *this from here on: the timer must not, or a loop that dies
+    // first leaks both.
     linger = loop.at(loop.now() + kLingerMax, [weak = weak_from_this()] {
-        if (const auto self = weak.lock()) { self->shut(); }
+        if (const auto self = weak.lock()) {
+            self->shut();
+        }
     });
-    if (!tls) { return drain(); }
-    // Sends close_notify and waits for the peer's; data that is still under way ends the wait early.
+    if (!tls) {
+        return drain();
+    }
+    // Sends close_notify and waits for the peer's; data that is still under way ends the wait
+    // early.
     tls->async_shutdown([self = shared_from_this()](const error_code&) {
-        if (!self->closed) { self->drain(); }
+        if (!self->closed) {
+            self->drain();
+        }
     });
 }
 
@@ -145,14 +172,17 @@ void SocketState::begin_linger() {
 void SocketState::drain() {
     error_code ignored;
     socket.shutdown(Socket::shutdown_send, ignored);
-    socket.async_read_some(asio::buffer(in), [self = shared_from_this()](const error_code& error, std::size_t) {
-        if (self->closed) { return; }
-        if (error) {
-            self->shut();
-        } else {
-            self->drain();
-        }
-    });
+    socket.async_read_some(asio::buffer(in),
+                           [self = shared_from_this()](const error_code& error, std::size_t) {
+                               if (self->closed) {
+                                   return;
+                               }
+                               if (error) {
+                                   self->shut();
+                               } else {
+                                   self->drain();
+                               }
+                           });
 }
 
 std::unique_ptr<Transport> wrap(std::shared_ptr<SocketState> state) {
@@ -160,9 +190,13 @@ std::unique_ptr<Transport> wrap(std::shared_ptr<SocketState> state) {
 }
 
 void set_tcp_options(Socket& socket, int family) noexcept {
-    if (family != AF_INET && family != AF_INET6) { return; }
+    if (family != AF_INET && family != AF_INET6) {
+        return;
+    }
     const int fd = socket.native_handle();
-    const auto set = [fd](int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); };
+    const auto set = [fd](int level, int option, int value) {
+        ::setsockopt(fd, level, option, &value, sizeof value);
+    };
     set(IPPROTO_TCP, TCP_NODELAY, 1);
     set(SOL_SOCKET, SO_KEEPALIVE, 1);
     set(IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);

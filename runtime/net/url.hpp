@@ -1,4 +1,5 @@
-// Percent-encoding and query strings (RFC 3986, and "+" as a space in queries as browsers and Go do).
+// Percent-encoding and query strings (RFC 3986, and "+" as a space in queries as browsers and Go
+// do).
 #pragma once
 
 #include "capstan/error.hpp"
@@ -11,15 +12,17 @@
 
 namespace capstan::net {
 
-std::string encode_segment(std::string_view text);      // one path segment: all but unreserved characters escaped
-std::string encode_query_value(std::string_view text);  // a query key or value: as above, space is %20
+// one path segment: all but unreserved characters escaped
+std::string encode_segment(std::string_view text);
+// a query key or value: as above, space is %20
+std::string encode_query_value(std::string_view text);
 // Errors: invalid ("%" not followed by two hex digits, or a zero byte).
 Result<std::string> decode_segment(std::string_view text);
 Result<std::string> decode_query_value(std::string_view text);
 
 using Query = std::vector<std::pair<std::string, std::string>>;  // in order; repeats allowed
 std::string build_query(const Query& query);                     // "a=1&b=x%20y", "" when empty
-Result<Query> parse_query(std::string_view text);                // without the "?"; "a" is {"a", ""}
+Result<Query> parse_query(std::string_view text);  // without the "?"; "a" is {"a", ""}
 // First value of `key`; "" when absent.
 std::string_view find_query(const Query& query, std::string_view key) noexcept;
 bool has_query(const Query& query, std::string_view key) noexcept;

@@ -14,7 +14,9 @@ TEST(Url, EncodesEverythingButUnreserved) {
 
 TEST(Url, DecodesWhatItEncodes) {
     std::string all;
-    for (int c = 1; c < 256; ++c) { all += static_cast<char>(c); }
+    for (int c = 1; c < 256; ++c) {
+        all += static_cast<char>(c);
+    }
     EXPECT_EQ(decode_segment(encode_segment(all)).value(), all);
     EXPECT_EQ(decode_query_value(encode_query_value(all)).value(), all);
     EXPECT_EQ(decode_segment("a+b%2fc").value(), "a+b/c");
@@ -30,7 +32,8 @@ TEST(Url, RefusesMalformedEscapes) {
 
 TEST(Url, ParsesQueries) {
     const Query query = parse_query("watch&labelSelector=a%3Db&x=1&x=2&&e=").value();
-    const Query expected{{"watch", ""}, {"labelSelector", "a=b"}, {"x", "1"}, {"x", "2"}, {"e", ""}};
+    const Query expected{
+        {"watch", ""}, {"labelSelector", "a=b"}, {"x", "1"}, {"x", "2"}, {"e", ""}};
     EXPECT_EQ(query, expected);
     EXPECT_TRUE(has_query(query, "watch"));
     EXPECT_FALSE(has_query(query, "w"));
@@ -62,28 +65,37 @@ TEST_P(EndpointRule, Holds) {
     const auto& row = GetParam();
     const auto endpoint = parse_endpoint(row.text);
     ASSERT_EQ(static_cast<bool>(endpoint), row.ok) << row.text;
-    if (!row.ok) { return; }
+    if (!row.ok) {
+        return;
+    }
     EXPECT_EQ(endpoint.value().scheme, row.scheme);
     EXPECT_EQ(endpoint.value().host, row.host);
     EXPECT_EQ(endpoint.value().port, row.port);
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, EndpointRule,
-    ::testing::Values(EndpointRow{"https_port", "https://10.0.0.1:6443", true, Scheme::https, "10.0.0.1", 6443},
-                      EndpointRow{"https_default", "https://api.example.com/", true, Scheme::https, "api.example.com", 443},
-                      EndpointRow{"http_default", "http://db", true, Scheme::http, "db", 80},
-                      EndpointRow{"ipv6", "https://[::1]:6443", true, Scheme::https, "::1", 6443},
-                      EndpointRow{"unix_path", "unix:///run/x.sock", true, Scheme::unix_socket, "/run/x.sock", 0},
-                      EndpointRow{"unix_relative", "unix://x.sock", false, {}, "", 0},
-                      EndpointRow{"no_scheme", "127.0.0.1:80", false, {}, "", 0},
-                      EndpointRow{"path", "https://a/b", false, {}, "", 0},
-                      EndpointRow{"port_zero", "http://a:0", false, {}, "", 0},
-                      EndpointRow{"port_big", "http://a:70000", false, {}, "", 0},
-                      EndpointRow{"port_text", "http://a:x", false, {}, "", 0},
-                      EndpointRow{"no_host", "http://", false, {}, "", 0},
-                      EndpointRow{"user", "http://u@h", false, {}, "", 0},
-                      EndpointRow{"bare_ipv6", "http://::1", false, {}, "", 0}),
+    All,
+    EndpointRule,
+    ::testing::Values(
+        EndpointRow{"https_port", "https://10.0.0.1:6443", true, Scheme::https, "10.0.0.1", 6443},
+        EndpointRow{"https_default",
+                    "https://api.example.com/",
+                    true,
+                    Scheme::https,
+                    "api.example.com",
+                    443},
+        EndpointRow{"http_default", "http://db", true, Scheme::http, "db", 80},
+        EndpointRow{"ipv6", "https://[::1]:6443", true, Scheme::https, "::1", 6443},
+        EndpointRow{"unix_path", "unix:///run/x.sock", true, Scheme::unix_socket, "/run/x.sock", 0},
+        EndpointRow{"unix_relative", "unix://x.sock", false, {}, "", 0},
+        EndpointRow{"no_scheme", "127.0.0.1:80", false, {}, "", 0},
+        EndpointRow{"path", "https://a/b", false, {}, "", 0},
+        EndpointRow{"port_zero", "http://a:0", false, {}, "", 0},
+        EndpointRow{"port_big", "http://a:70000", false, {}, "", 0},
+        EndpointRow{"port_text", "http://a:x", false, {}, "", 0},
+        EndpointRow{"no_host", "http://", false, {}, "", 0},
+        EndpointRow{"user", "http://u@h", false, {}, "", 0},
+        EndpointRow{"bare_ipv6", "http://::1", false, {}, "", 0}),
     [](const auto& row_info) { return row_info.param.name; });
 
 TEST(Url, KnowsAddresses) {

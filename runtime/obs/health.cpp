@@ -22,8 +22,12 @@ Options parse_options(std::string_view query) {
         query.remove_prefix(std::min(end + 1, query.size()));
         const std::size_t equals = std::min(item.find('='), item.size());
         const std::string_view key = item.substr(0, equals);
-        if (key == "verbose") { options.verbose = true; }
-        if (key == "exclude" && equals < item.size()) { options.excluded.emplace(item.substr(equals + 1)); }
+        if (key == "verbose") {
+            options.verbose = true;
+        }
+        if (key == "exclude" && equals < item.size()) {
+            options.excluded.emplace(item.substr(equals + 1));
+        }
     }
     return options;
 }
@@ -32,7 +36,8 @@ Options parse_options(std::string_view query) {
 
 void Health::add(std::string_view name, Probe probe, std::string_view reason) {
     const std::scoped_lock lock(mutex_);
-    checks_.insert_or_assign(std::string(name), Check{probe, false, std::string(reason.substr(0, kReasonBytesMax))});
+    checks_.insert_or_assign(std::string(name),
+                             Check{probe, false, std::string(reason.substr(0, kReasonBytesMax))});
 }
 
 void Health::ready(std::string_view name) {
@@ -53,19 +58,24 @@ void Health::not_ready(std::string_view name, std::string_view reason) {
 
 void Health::remove(std::string_view name) {
     const std::scoped_lock lock(mutex_);
-    if (const auto it = checks_.find(name); it != checks_.end()) { checks_.erase(it); }
+    if (const auto it = checks_.find(name); it != checks_.end()) {
+        checks_.erase(it);
+    }
 }
 
 bool Health::is_ready() const {
     const std::scoped_lock lock(mutex_);
-    return std::all_of(checks_.begin(), checks_.end(), [](const auto& entry) { return entry.second.ok; });
+    return std::all_of(
+        checks_.begin(), checks_.end(), [](const auto& entry) { return entry.second.ok; });
 }
 
 std::vector<std::string> Health::reasons() const {
     const std::scoped_lock lock(mutex_);
     std::vector<std::string> result;
     for (const auto& [name, check] : checks_) {
-        if (!check.ok) { result.push_back(name + ": " + check.reason); }
+        if (!check.ok) {
+            result.push_back(name + ": " + check.reason);
+        }
     }
     return result;
 }
@@ -80,7 +90,9 @@ Health::Answer Health::render(Probe probe, std::string_view only, std::string_vi
     std::size_t shown = 0;
     for (const auto& [name, check] : checks_) {
         const bool of_probe = probe == Probe::readyz || check.probe == Probe::healthz;
-        if (!of_probe || (!only.empty() && name != only)) { continue; }
+        if (!of_probe || (!only.empty() && name != only)) {
+            continue;
+        }
         ++shown;
         if (unknown.erase(name) != 0) {
             lines += "[+]" + name + " excluded: ok\n";
@@ -91,10 +103,18 @@ Health::Answer Health::render(Probe probe, std::string_view only, std::string_vi
             lines += "[-]" + name + " failed: " + check.reason + "\n";
         }
     }
-    if (!only.empty() && only != "ping" && shown == 0) { return {404, "no check named \"" + std::string(only) + "\"\n"}; }
-    if (shown == 0) { lines += "[+]ping ok\n"; }
-    if (!failed && !options.verbose) { return {200, "ok"}; }
-    for (const std::string& name : unknown) { lines += "warn: excluded check \"" + name + "\" does not exist\n"; }
+    if (!only.empty() && only != "ping" && shown == 0) {
+        return {404, "no check named \"" + std::string(only) + "\"\n"};
+    }
+    if (shown == 0) {
+        lines += "[+]ping ok\n";
+    }
+    if (!failed && !options.verbose) {
+        return {200, "ok"};
+    }
+    for (const std::string& name : unknown) {
+        lines += "warn: excluded check \"" + name + "\" does not exist\n";
+    }
     lines += word + (failed ? " check failed\n" : " check passed\n");
     return {failed ? 500 : 200, std::move(lines)};
 }

@@ -1,7 +1,7 @@
 // Health: named checks, each ready or with a reason, shown at /healthz and /readyz.
 //
-// The text says what is not ready and why; reasons are ours, never texts of a server or secrets. Format after the
-// Kubernetes API server's: "[+]name ok", "[-]name failed: reason". Thread: any.
+// The text says what is not ready and why; reasons are ours, never texts of a server or secrets.
+// Format after the Kubernetes API server's: "[+]name ok", "[-]name failed: reason". Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,8 @@ public:
     void remove(std::string_view name);
 
     bool is_ready() const;
-    std::vector<std::string> reasons() const;  // "name: reason" of each check that is not ready, sorted
+    std::vector<std::string> reasons()
+        const;  // "name: reason" of each check that is not ready, sorted
 
     struct Answer {
         int status{200};  // 200, 500, 404 for an unknown check; plain text

@@ -12,9 +12,12 @@ TEST(Health, SaysWhatIsNotReadyAndWhy) {
     health.ready("loop");
     const Health::Answer answer = health.render(Probe::readyz, "", "");
     EXPECT_EQ(answer.status, 500);
-    EXPECT_EQ(answer.body, "[-]cache failed: waiting for the first list of pods\n[+]loop ok\nreadyz check failed\n");
+    EXPECT_EQ(
+        answer.body,
+        "[-]cache failed: waiting for the first list of pods\n[+]loop ok\nreadyz check failed\n");
     EXPECT_EQ(health.render(Probe::healthz, "", "").body, "ok");
-    EXPECT_EQ(health.reasons(), std::vector<std::string>{"cache: waiting for the first list of pods"});
+    EXPECT_EQ(health.reasons(),
+              std::vector<std::string>{"cache: waiting for the first list of pods"});
     EXPECT_FALSE(health.is_ready());
 }
 
@@ -23,7 +26,8 @@ TEST(Health, IsReadyWhenEveryCheckIs) {
     health.add("cache", Probe::readyz, "starting");
     health.ready("cache");
     EXPECT_EQ(health.render(Probe::readyz, "", "").body, "ok");
-    EXPECT_EQ(health.render(Probe::readyz, "", "verbose").body, "[+]cache ok\nreadyz check passed\n");
+    EXPECT_EQ(health.render(Probe::readyz, "", "verbose").body,
+              "[+]cache ok\nreadyz check passed\n");
     health.not_ready("cache", "lost");
     EXPECT_EQ(health.render(Probe::readyz, "", "").status, 500);
     health.remove("cache");
@@ -35,21 +39,25 @@ TEST(Health, ExcludesOnRequestAndWarnsOfUnknownNames) {
     health.add("a", Probe::readyz, "down");
     const Health::Answer answer = health.render(Probe::readyz, "", "verbose=1&exclude=a&exclude=b");
     EXPECT_EQ(answer.status, 200);
-    EXPECT_EQ(answer.body, "[+]a excluded: ok\nwarn: excluded check \"b\" does not exist\nreadyz check passed\n");
+    EXPECT_EQ(
+        answer.body,
+        "[+]a excluded: ok\nwarn: excluded check \"b\" does not exist\nreadyz check passed\n");
 }
 
 TEST(Health, AnswersForOneCheck) {
     Health health;
     health.add("a", Probe::readyz, "down");
     health.add("b", Probe::healthz, "down");
-    EXPECT_EQ(health.render(Probe::readyz, "a", "").body, "[-]a failed: down\nreadyz check failed\n");
+    EXPECT_EQ(health.render(Probe::readyz, "a", "").body,
+              "[-]a failed: down\nreadyz check failed\n");
     EXPECT_EQ(health.render(Probe::healthz, "a", "").status, 404);
     EXPECT_EQ(health.render(Probe::readyz, "zz", "").status, 404);
 }
 
 TEST(Health, WithoutChecksAnswersPing) {
     const Health health;
-    EXPECT_EQ(health.render(Probe::healthz, "", "verbose").body, "[+]ping ok\nhealthz check passed\n");
+    EXPECT_EQ(health.render(Probe::healthz, "", "verbose").body,
+              "[+]ping ok\nhealthz check passed\n");
     EXPECT_EQ(health.render(Probe::healthz, "ping", "").status, 200);
 }
 

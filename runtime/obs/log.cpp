@@ -18,7 +18,8 @@ namespace capstan::obs {
 
 namespace {
 
-constexpr std::size_t kRepeatEntriesMax = 512;  // above it the oldest knowledge is dropped, lines pass
+// above it the oldest knowledge is dropped, lines pass
+constexpr std::size_t kRepeatEntriesMax = 512;
 constexpr std::size_t kFixedBytesMax = 2 * 1024;
 constexpr std::size_t kTailBytes = 64;  // room for "repeats", "truncated" and the brace
 
@@ -37,7 +38,8 @@ void append_escape(std::string& out, unsigned char c) {
     out += kHex[c & 0xF];
 }
 
-// A JSON string, cut at kTextBytesMax input bytes on a character border; malformed bytes become U+FFFD.
+// A JSON string, cut at kTextBytesMax input bytes on a character border; malformed bytes become
+// U+FFFD.
 void append_text(std::string& out, std::string_view text) {
     out += '"';
     std::size_t at = 0;
@@ -56,7 +58,9 @@ void append_text(std::string& out, std::string_view text) {
         }
         at += length;
     }
-    if (at < text.size()) { out += "\xE2\x80\xA6"; }
+    if (at < text.size()) {
+        out += "\xE2\x80\xA6";
+    }
     out += '"';
 }
 
@@ -101,25 +105,35 @@ std::string_view to_string(Level level) noexcept {
 
 std::optional<Level> parse_level(std::string_view text) noexcept {
     for (const Level level : {Level::debug, Level::info, Level::warn, Level::error}) {
-        if (to_string(level) == text) { return level; }
+        if (to_string(level) == text) {
+            return level;
+        }
     }
     return std::nullopt;
 }
 
 struct Log::Core {
-    Core(const Clock& c, Sink s, const LogOptions& o) : clock(c), options(o), sink(std::move(s)), level(o.level) {}
+    Core(const Clock& c, Sink s, const LogOptions& o)
+        : clock(c), options(o), sink(std::move(s)), level(o.level) {}
 
     void emit(std::string_view body, std::size_t repeats, bool truncated) {
         std::string line = "{\"ts\":\"" + to_rfc3339_micro(clock.wall_now()) + "\"";
         line += body;
-        if (repeats != 0) { line += ",\"repeats\":" + std::to_string(repeats); }
-        if (truncated) { line += ",\"truncated\":true"; }
+        if (repeats != 0) {
+            line += ",\"repeats\":" + std::to_string(repeats);
+        }
+        if (truncated) {
+            line += ",\"truncated\":true";
+        }
         line += '}';
         sink(line);
     }
 
     // True when the line may pass; `repeats` gets what was held back of it in earlier windows.
-    bool admit(const std::string& key, std::size_t passed_max, std::string_view body, std::size_t& repeats) {
+    bool admit(const std::string& key,
+               std::size_t passed_max,
+               std::string_view body,
+               std::size_t& repeats) {
         const MonotonicTime now = clock.now();
         Repeat& entry = table[key];
         if (now - entry.window_start >= options.repeat_window) {
@@ -131,14 +145,19 @@ struct Log::Core {
             ++entry.passed;
             return true;
         }
-        if (entry.held++ == 0) { entry.line = body; }
+        if (entry.held++ == 0) {
+            entry.line = body;
+        }
         return false;
     }
 
     // Reports and forgets entries whose window is over; all of them when `everything`.
     void sweep(bool everything) {
         const MonotonicTime now = clock.now();
-        if (!everything && table.size() < kRepeatEntriesMax && now - last_sweep < options.repeat_window) { return; }
+        if (!everything && table.size() < kRepeatEntriesMax &&
+            now - last_sweep < options.repeat_window) {
+            return;
+        }
         last_sweep = now;
         for (auto it = table.begin(); it != table.end();) {
             const bool over = now - it->second.window_start >= options.repeat_window;
@@ -146,10 +165,14 @@ struct Log::Core {
                 ++it;
                 continue;
             }
-            if (it->second.held != 0) { emit(it->second.line, it->second.held, false); }
+            if (it->second.held != 0) {
+                emit(it->second.line, it->second.held, false);
+            }
             it = table.erase(it);
         }
-        if (table.size() >= kRepeatEntriesMax) { table.clear(); }
+        if (table.size() >= kRepeatEntriesMax) {
+            table.clear();
+        }
     }
 
     // Constant after construction.
@@ -171,7 +194,8 @@ Log Log::to_stderr(const Clock& clock, const LogOptions& options) {
     out->set_pattern("%v");
     auto sink = [out](std::string_view line) {
         try {
-            out->log(spdlog::details::log_msg("", spdlog::level::info, spdlog::string_view_t(line.data(), line.size())));
+            out->log(spdlog::details::log_msg(
+                "", spdlog::level::info, spdlog::string_view_t(line.data(), line.size())));
             out->flush();
         } catch (const std::exception&) {
             return;  // stderr is gone: there is nobody left to tell
@@ -185,21 +209,30 @@ Log Log::with(Fields fields) const {
     for (const Field& field : fields) {
         std::string encoded;
         append_field(encoded, field);
-        if (child.fixed_.size() + encoded.size() <= kFixedBytesMax) { child.fixed_ += encoded; }
+        if (child.fixed_.size() + encoded.size() <= kFixedBytesMax) {
+            child.fixed_ += encoded;
+        }
     }
     return child;
 }
 
 void Log::set_level(Level level) const noexcept {
-    if (core_) { core_->level.store(level, std::memory_order_relaxed); }
+    if (core_) {
+        core_->level.store(level, std::memory_order_relaxed);
+    }
 }
 
 bool Log::enabled(Level level) const noexcept {
     return core_ && level >= core_->level.load(std::memory_order_relaxed);
 }
 
-void Log::write(Level level, std::string_view message, const Field* fields, std::size_t count) const {
-    if (!enabled(level)) { return; }
+void Log::write(Level level,
+                std::string_view message,
+                const Field* fields,
+                std::size_t count) const {
+    if (!enabled(level)) {
+        return;
+    }
     std::string body = ",\"level\":\"";
     body += to_string(level);
     body += "\",\"msg\":";
@@ -219,13 +252,20 @@ void Log::write(Level level, std::string_view message, const Field* fields, std:
     const std::scoped_lock lock(core_->mutex);
     core_->sweep(false);
     std::size_t repeats = 0;
-    if (!core_->admit(body, core_->options.identical_max, body, repeats)) { return; }
-    if (!core_->admit("same" + message_key, core_->options.same_message_max, message_key, repeats)) { return; }
+    if (!core_->admit(body, core_->options.identical_max, body, repeats)) {
+        return;
+    }
+    if (!core_->admit(
+            "same" + message_key, core_->options.same_message_max, message_key, repeats)) {
+        return;
+    }
     core_->emit(body, repeats, truncated);
 }
 
 void Log::flush() const {
-    if (!core_) { return; }
+    if (!core_) {
+        return;
+    }
     const std::scoped_lock lock(core_->mutex);
     core_->sweep(true);
 }
@@ -252,16 +292,18 @@ std::vector<std::string> LogCapture::lines() const {
 bool LogCapture::contains(std::initializer_list<std::string_view> parts) const {
     const std::scoped_lock lock(state_->mutex);
     return std::any_of(state_->lines.begin(), state_->lines.end(), [&](const std::string& line) {
-        return std::all_of(parts.begin(), parts.end(),
-                           [&](std::string_view part) { return line.find(part) != std::string::npos; });
+        return std::all_of(parts.begin(), parts.end(), [&](std::string_view part) {
+            return line.find(part) != std::string::npos;
+        });
     });
 }
 
 std::size_t LogCapture::count(std::string_view part) const {
     const std::scoped_lock lock(state_->mutex);
-    return static_cast<std::size_t>(std::count_if(state_->lines.begin(), state_->lines.end(), [&](const std::string& line) {
-        return line.find(part) != std::string::npos;
-    }));
+    return static_cast<std::size_t>(
+        std::count_if(state_->lines.begin(), state_->lines.end(), [&](const std::string& line) {
+            return line.find(part) != std::string::npos;
+        }));
 }
 
 void LogCapture::clear() {

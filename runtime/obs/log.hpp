@@ -3,10 +3,11 @@
 //     obs::Log log = root.with({{"controller", "etcd/etcd"}});
 //     log.info("created object", {{"namespace", ns}, {"name", name}, {"attempt", 3}});
 //
-// The message is a constant; what varies goes into fields, whose keys are listed in docs/operations.md. Never log
-// secrets, bodies or tokens. error: a human must act; warn: degraded, self-healing; info: a state change; debug: per
-// request. Repeats are held back and counted ("repeats": n on the next line that passes). A line is valid JSON and at
-// most kLineBytesMax bytes: long texts are cut, further fields dropped and "truncated": true added.
+// The message is a constant; what varies goes into fields, whose keys are listed in
+// docs/operations.md. Never log secrets, bodies or tokens. error: a human must act; warn: degraded,
+// self-healing; info: a state change; debug: per request. Repeats are held back and counted
+// ("repeats": n on the next line that passes). A line is valid JSON and at most kLineBytesMax
+// bytes: long texts are cut, further fields dropped and "truncated": true added.
 // Thread: any; copies share one core, which lives as long as the last copy.
 #pragma once
 
@@ -31,7 +32,8 @@ inline constexpr std::size_t kTextBytesMax = 2 * 1024;  // of a message or of on
 
 enum class Level : std::uint8_t { debug, info, warn, error };
 std::string_view to_string(Level level) noexcept;
-std::optional<Level> parse_level(std::string_view text) noexcept;  // "debug", "info", "warn", "error"
+std::optional<Level> parse_level(
+    std::string_view text) noexcept;  // "debug", "info", "warn", "error"
 
 // One key and its value; texts are borrowed for the call.
 struct Field {
@@ -52,9 +54,10 @@ struct Field {
 using Fields = std::initializer_list<Field>;
 
 struct LogOptions {
-    Level level{Level::info};                  // lines below it are dropped before they are formatted
-    std::size_t identical_max{5};              // equal lines (time aside) per window
-    std::size_t same_message_max{200};         // lines of one level and message per window
+    // lines below it are dropped before they are formatted
+    Level level{Level::info};
+    std::size_t identical_max{5};       // equal lines (time aside) per window
+    std::size_t same_message_max{200};  // lines of one level and message per window
     std::chrono::seconds repeat_window{10};
 };
 
@@ -64,7 +67,8 @@ public:
     using Sink = std::function<void(std::string_view line)>;
 
     Log() noexcept = default;  // drops everything
-    Log(const Clock& clock, Sink sink, const LogOptions& options = {});  // clock: borrowed, outlives every copy
+    // clock: borrowed, outlives every copy
+    Log(const Clock& clock, Sink sink, const LogOptions& options = {});
     static Log to_stderr(const Clock& clock, const LogOptions& options = {});
 
     // A handle that writes `fields` on each of its lines, after those of *this.
@@ -73,11 +77,21 @@ public:
     void set_level(Level level) const noexcept;
     bool enabled(Level level) const noexcept;
 
-    void debug(std::string_view message, Fields fields = {}) const { write(Level::debug, message, fields); }
-    void info(std::string_view message, Fields fields = {}) const { write(Level::info, message, fields); }
-    void warn(std::string_view message, Fields fields = {}) const { write(Level::warn, message, fields); }
-    void error(std::string_view message, Fields fields = {}) const { write(Level::error, message, fields); }
-    void write(Level level, std::string_view message, Fields fields = {}) const { write(level, message, fields.begin(), fields.size()); }
+    void debug(std::string_view message, Fields fields = {}) const {
+        write(Level::debug, message, fields);
+    }
+    void info(std::string_view message, Fields fields = {}) const {
+        write(Level::info, message, fields);
+    }
+    void warn(std::string_view message, Fields fields = {}) const {
+        write(Level::warn, message, fields);
+    }
+    void error(std::string_view message, Fields fields = {}) const {
+        write(Level::error, message, fields);
+    }
+    void write(Level level, std::string_view message, Fields fields = {}) const {
+        write(level, message, fields.begin(), fields.size());
+    }
     // For callers whose fields are not written in place (plugins).
     void write(Level level, std::string_view message, const Field* fields, std::size_t count) const;
 
@@ -86,8 +100,9 @@ public:
 
 private:
     struct Core;
-    std::shared_ptr<Core> core_;  // shared: handles are copied into every part; the core is the sink they share
-    std::string fixed_;           // fields of with(), already encoded: ,"key":value…
+    // shared: handles are copied into every part; the core is the sink they share
+    std::shared_ptr<Core> core_;
+    std::string fixed_;  // fields of with(), already encoded: ,"key":value…
 };
 
 // Keeps lines for assertions. Thread: any.

@@ -30,9 +30,15 @@ protected:
 
 TEST_F(LogTest, WritesOneJsonObjectPerLine) {
     const Log log = make().with({{"controller", "etcd/etcd"}});
-    log.info("created object", {{"name", std::string("main")}, {"attempt", 3}, {"duration_ms", 1.5}, {"ok", true}});
-    const json::Value expected = {{"ts", "1970-01-01T01:00:00.000000Z"}, {"level", "info"}, {"msg", "created object"},
-                                  {"controller", "etcd/etcd"}, {"name", "main"}, {"attempt", 3}, {"duration_ms", 1.5},
+    log.info("created object",
+             {{"name", std::string("main")}, {"attempt", 3}, {"duration_ms", 1.5}, {"ok", true}});
+    const json::Value expected = {{"ts", "1970-01-01T01:00:00.000000Z"},
+                                  {"level", "info"},
+                                  {"msg", "created object"},
+                                  {"controller", "etcd/etcd"},
+                                  {"name", "main"},
+                                  {"attempt", 3},
+                                  {"duration_ms", 1.5},
                                   {"ok", true}};
     ASSERT_EQ(capture.lines().size(), 1u);
     EXPECT_EQ(parsed(0), expected) << capture.lines()[0];
@@ -57,10 +63,12 @@ TEST_F(LogTest, DefaultHandleDropsEverything) {
 }
 
 TEST_F(LogTest, EscapesHostileText) {
-    make().error("quote \" back \\ line\nend", {{"bad", std::string("\xff\xc0\xaf\x01 ok \xe2\x82\xac")}});
+    make().error("quote \" back \\ line\nend",
+                 {{"bad", std::string("\xff\xc0\xaf\x01 ok \xe2\x82\xac")}});
     const json::Value line = parsed(0);
     EXPECT_EQ(*line.find("msg"), json::Value("quote \" back \\ line\nend"));
-    EXPECT_EQ(*line.find("bad"), json::Value("\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\x01 ok \xe2\x82\xac"));
+    EXPECT_EQ(*line.find("bad"),
+              json::Value("\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\x01 ok \xe2\x82\xac"));
 }
 
 TEST_F(LogTest, KeepsLinesValidAndBelowTheLimit) {
@@ -75,7 +83,9 @@ TEST_F(LogTest, KeepsLinesValidAndBelowTheLimit) {
 
 TEST_F(LogTest, HoldsBackRepeatsAndCountsThem) {
     const Log log = make({.identical_max = 2});
-    for (int i = 0; i < 10; ++i) { log.warn("cannot connect", {{"error", "refused"}}); }
+    for (int i = 0; i < 10; ++i) {
+        log.warn("cannot connect", {{"error", "refused"}});
+    }
     log.warn("cannot connect", {{"error", "reset"}});
     EXPECT_EQ(capture.count("refused"), 2u);
     EXPECT_EQ(capture.count("reset"), 1u);
@@ -86,7 +96,9 @@ TEST_F(LogTest, HoldsBackRepeatsAndCountsThem) {
 
 TEST_F(LogTest, LimitsOneMessageWithChangingFields) {
     const Log log = make({.same_message_max = 10});
-    for (int i = 0; i < 100; ++i) { log.info("flood", {{"i", i}}); }
+    for (int i = 0; i < 100; ++i) {
+        log.info("flood", {{"i", i}});
+    }
     EXPECT_EQ(capture.count("flood"), 10u);
     log.flush();
     EXPECT_TRUE(capture.contains({"flood", "\"repeats\":90"}));
@@ -97,12 +109,18 @@ TEST_F(LogTest, WritesWholeLinesFromManyThreads) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
         threads.emplace_back([&log, t] {
-            for (int i = 0; i < 100; ++i) { log.info("line", {{"t", t}, {"i", i}}); }
+            for (int i = 0; i < 100; ++i) {
+                log.info("line", {{"t", t}, {"i", i}});
+            }
         });
     }
-    for (auto& thread : threads) { thread.join(); }
+    for (auto& thread : threads) {
+        thread.join();
+    }
     ASSERT_EQ(capture.lines().size(), 400u);
-    for (const auto& line : capture.lines()) { EXPECT_TRUE(json::parse(line)) << line; }
+    for (const auto& line : capture.lines()) {
+        EXPECT_TRUE(json::parse(line)) << line;
+    }
 }
 
 TEST(Level, ParsesItsOwnNames) {

@@ -4,9 +4,10 @@
 //     obs::Counter& errors = total.with({"etcd/etcd", "error"});   // once, at start: it appears as 0
 //     errors.add();                                                // one atomic operation
 //
-// Label values come from closed sets; a family keeps kSeriesMax series, all later ones share a series whose values are
-// "_overflow". Registering a name again with the same shape gives the same family; with another shape it is a broken
-// invariant. Thread: any. Families and series live as long as the Metrics.
+// Label values come from closed sets; a family keeps kSeriesMax series, all later ones share a
+// series whose values are "_overflow". Registering a name again with the same shape gives the same
+// family; with another shape it is a broken invariant. Thread: any. Families and series live as
+// long as the Metrics.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,7 @@
 
 namespace capstan::obs {
 
-inline constexpr std::size_t kSeriesMax = 1000;        // per family
+inline constexpr std::size_t kSeriesMax = 1000;  // per family
 inline constexpr std::size_t kLabelValueBytesMax = 256;
 
 // controller-runtime's and client-go's buckets (docs/operations.md), in seconds.
@@ -34,7 +35,9 @@ std::span<const double> request_seconds_buckets() noexcept;
 
 class Counter {
 public:
-    void add(std::uint64_t amount = 1) noexcept { value_.fetch_add(amount, std::memory_order_relaxed); }
+    void add(std::uint64_t amount = 1) noexcept {
+        value_.fetch_add(amount, std::memory_order_relaxed);
+    }
     std::uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
 
 private:
@@ -58,7 +61,8 @@ public:
     std::uint64_t count() const noexcept;
     double sum() const noexcept { return sum_.load(std::memory_order_relaxed); }
     std::span<const double> bounds() const noexcept { return bounds_; }
-    std::uint64_t in_bucket(std::size_t index) const noexcept;  // not cumulative; index bounds().size() is +Inf
+    // not cumulative; index bounds().size() is +Inf
+    std::uint64_t in_bucket(std::size_t index) const noexcept;
 
 private:
     const std::vector<double> bounds_;
@@ -72,8 +76,11 @@ class Metrics;
 template <class T>
 class Family {
 public:
-    // Finds or makes the series. Requires: as many values as label names. Not for hot paths: keep the reference.
-    T& with(std::initializer_list<std::string_view> values) { return with(std::span(values.begin(), values.size())); }
+    // Finds or makes the series. Requires: as many values as label names. Not for hot paths: keep
+    // the reference.
+    T& with(std::initializer_list<std::string_view> values) {
+        return with(std::span(values.begin(), values.size()));
+    }
     T& with(std::span<const std::string_view> values);
 
 private:
@@ -100,18 +107,31 @@ public:
     Metrics(const Metrics&) = delete;
     Metrics& operator=(const Metrics&) = delete;
 
-    Family<Counter>& counter(std::string_view name, std::string_view help, std::initializer_list<std::string_view> labels = {});
-    Family<Gauge>& gauge(std::string_view name, std::string_view help, std::initializer_list<std::string_view> labels = {});
-    Family<Histogram>& histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
+    Family<Counter>& counter(std::string_view name,
+                             std::string_view help,
+                             std::initializer_list<std::string_view> labels = {});
+    Family<Gauge>& gauge(std::string_view name,
+                         std::string_view help,
+                         std::initializer_list<std::string_view> labels = {});
+    Family<Histogram>& histogram(std::string_view name,
+                                 std::string_view help,
+                                 std::span<const double> bounds,
                                  std::initializer_list<std::string_view> labels = {});
 
     // The same with label names that are not written in place (plugins).
-    Family<Counter>& counter(std::string_view name, std::string_view help, std::span<const std::string_view> labels);
-    Family<Gauge>& gauge(std::string_view name, std::string_view help, std::span<const std::string_view> labels);
-    Family<Histogram>& histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
+    Family<Counter>& counter(std::string_view name,
+                             std::string_view help,
+                             std::span<const std::string_view> labels);
+    Family<Gauge>& gauge(std::string_view name,
+                         std::string_view help,
+                         std::span<const std::string_view> labels);
+    Family<Histogram>& histogram(std::string_view name,
+                                 std::string_view help,
+                                 std::span<const double> bounds,
                                  std::span<const std::string_view> labels);
 
-    // Runs before each render, for gauges that are cheaper to read than to maintain. [any], must not call render().
+    // Runs before each render, for gauges that are cheaper to read than to maintain. [any], must
+    // not call render().
     void before_render(std::function<void()> refresh);
 
     std::string render() const;
@@ -122,7 +142,8 @@ private:
     std::unique_ptr<State> state_;
 };
 
-// process_* of the running process (CPU, RSS, threads, start time), refreshed at each render from /proc/self.
+// process_* of the running process (CPU, RSS, threads, start time), refreshed at each render from
+// /proc/self.
 void register_process_metrics(Metrics& metrics);
 
 }  // namespace capstan::obs

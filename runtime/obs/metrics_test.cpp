@@ -12,7 +12,8 @@ namespace {
 
 TEST(Metrics, RendersPrometheusText) {
     Metrics metrics;
-    auto& total = metrics.counter("reconcile_total", "Reconciles by result.\nTwo lines.", {"controller", "result"});
+    auto& total = metrics.counter(
+        "reconcile_total", "Reconciles by result.\nTwo lines.", {"controller", "result"});
     total.with({"etcd/etcd", "success"}).add(2);
     total.with({"etcd/etcd", "error"});
     metrics.gauge("depth", "Ready \\ items.", {"name"}).with({"a\"b\\c\nd"}).set(1.5);
@@ -30,7 +31,9 @@ TEST(Metrics, RendersCumulativeHistogramBuckets) {
     Metrics metrics;
     const double bounds[] = {0.1, 1};
     auto& seconds = metrics.histogram("t_seconds", "T.", bounds, {"c"}).with({"x"});
-    for (const double value : {0.05, 0.1, 0.5, 7.0}) { seconds.observe(value); }
+    for (const double value : {0.05, 0.1, 0.5, 7.0}) {
+        seconds.observe(value);
+    }
     EXPECT_EQ(metrics.render(),
               "# HELP t_seconds T.\n"
               "# TYPE t_seconds histogram\n"
@@ -59,7 +62,8 @@ TEST(Metrics, CapsSeriesPerFamily) {
     EXPECT_EQ(&family.with({"first"}), &first);
     const std::string text = metrics.render();
     EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), kSeriesMax + 2);
-    EXPECT_NE(text.find("n{l=\"_overflow\"} 2002\n"), std::string::npos) << "3000 minus the 998 that have their own";
+    EXPECT_NE(text.find("n{l=\"_overflow\"} 2002\n"), std::string::npos)
+        << "3000 minus the 998 that have their own";
 }
 
 TEST(Metrics, ShowsSpecialNumbers) {

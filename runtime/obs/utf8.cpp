@@ -5,7 +5,9 @@ namespace capstan::obs {
 std::size_t utf8_length(std::string_view text, std::size_t at) noexcept {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const unsigned char lead = byte(at);
-    if (lead < 0x80) { return 1; }
+    if (lead < 0x80) {
+        return 1;
+    }
     std::size_t length = 0;
     unsigned minimum = 0;
     unsigned code = 0;
@@ -24,9 +26,13 @@ std::size_t utf8_length(std::string_view text, std::size_t at) noexcept {
     } else {
         return 0;
     }
-    if (at + length > text.size()) { return 0; }
+    if (at + length > text.size()) {
+        return 0;
+    }
     for (std::size_t i = 1; i < length; ++i) {
-        if ((byte(at + i) & 0xC0) != 0x80) { return 0; }
+        if ((byte(at + i) & 0xC0) != 0x80) {
+            return 0;
+        }
         code = (code << 6) | (byte(at + i) & 0x3Fu);
     }
     const bool surrogate = code >= 0xD800 && code <= 0xDFFF;

@@ -9,9 +9,22 @@ namespace capstan::plugin {
 namespace {
 
 enum Tag : std::uint64_t {
-    kTagNeeded = 1, kTagHash = 4, kTagStrings = 5, kTagSymbols = 6, kTagStringsSize = 10, kTagSoname = 14, kTagRpath = 15,
-    kTagTextRelocations = 22, kTagInit = 12, kTagInitArraySize = 27, kTagRunpath = 29, kTagFlags = 30,
-    kTagGnuHash = 0x6ffffef5, kTagFlags1 = 0x6ffffffb, kTagVersionNeeds = 0x6ffffffe, kTagVersionNeedsCount = 0x6fffffff,
+    kTagNeeded = 1,
+    kTagHash = 4,
+    kTagStrings = 5,
+    kTagSymbols = 6,
+    kTagStringsSize = 10,
+    kTagSoname = 14,
+    kTagRpath = 15,
+    kTagTextRelocations = 22,
+    kTagInit = 12,
+    kTagInitArraySize = 27,
+    kTagRunpath = 29,
+    kTagFlags = 30,
+    kTagGnuHash = 0x6ffffef5,
+    kTagFlags1 = 0x6ffffffb,
+    kTagVersionNeeds = 0x6ffffffe,
+    kTagVersionNeedsCount = 0x6fffffff,
 };
 constexpr std::uint64_t kFlagTextRelocations = 4, kFlagStaticTls = 16, kFlag1NoDelete = 8;
 constexpr std::size_t kDynamicEntryBytes = 16, kSymbolBytes = 24;
@@ -19,7 +32,9 @@ constexpr std::size_t kExportsKept = 64;
 constexpr std::size_t kVersionNeedsMax = 1024;
 constexpr std::uint64_t kHashBytesMax = 64ull * 1024 * 1024;
 
-auto wrong(std::string what) { return fail(Code::invalid, std::move(what)); }
+auto wrong(std::string what) {
+    return fail(Code::invalid, std::move(what));
+}
 
 struct Dynamic {
     std::map<std::uint64_t, std::uint64_t> values;  // the last of each tag
@@ -33,8 +48,10 @@ struct Dynamic {
 };
 
 Result<Dynamic> read_entries(const ElfImage& image) {
-    const auto segment = std::find_if(image.headers().begin(), image.headers().end(),
-                                      [](const ProgramHeader& header) { return header.type == kSegmentDynamic; });
+    const auto segment = std::find_if(
+        image.headers().begin(), image.headers().end(), [](const ProgramHeader& header) {
+            return header.type == kSegmentDynamic;
+        });
     if (segment == image.headers().end()) {
         return wrong("has no dynamic section");
     }
@@ -113,12 +130,16 @@ Result<std::uint64_t> count_symbols(const ElfImage& image, const Dynamic& dynami
     return wrong("has more than a million dynamic symbols");
 }
 
-Result<void> read_symbols(const ElfImage& image, const Dynamic& dynamic, const Bytes& strings, ElfFacts& facts) {
+Result<void> read_symbols(const ElfImage& image,
+                          const Dynamic& dynamic,
+                          const Bytes& strings,
+                          ElfFacts& facts) {
     CAPSTAN_TRY(const std::uint64_t count, count_symbols(image, dynamic));
     if (count > kSymbolsMax) {
         return wrong("has more than a million dynamic symbols");
     }
-    CAPSTAN_TRY(const auto symbols, image.read_address(dynamic.get(kTagSymbols), count * kSymbolBytes));
+    CAPSTAN_TRY(const auto symbols,
+                image.read_address(dynamic.get(kTagSymbols), count * kSymbolBytes));
     for (std::size_t i = 1; i < count; ++i) {
         const std::size_t at = i * kSymbolBytes;
         const std::uint64_t binding = symbols.number(at + 4, 1) >> 4U;
@@ -138,7 +159,10 @@ Result<void> read_symbols(const ElfImage& image, const Dynamic& dynamic, const B
     return ok();
 }
 
-Result<void> read_version_needs(const ElfImage& image, const Dynamic& dynamic, const Bytes& strings, ElfFacts& facts) {
+Result<void> read_version_needs(const ElfImage& image,
+                                const Dynamic& dynamic,
+                                const Bytes& strings,
+                                ElfFacts& facts) {
     const std::uint64_t count = dynamic.get(kTagVersionNeedsCount);
     std::uint64_t at = dynamic.get(kTagVersionNeeds);
     if (!dynamic.has(kTagVersionNeeds)) {
@@ -176,7 +200,8 @@ Result<void> read_version_needs(const ElfImage& image, const Dynamic& dynamic, c
 Result<void> read_dynamic(const ElfImage& image, ElfFacts& facts) {
     CAPSTAN_TRY(const auto dynamic, read_entries(image));
     const std::uint64_t strings_size = dynamic.get(kTagStringsSize);
-    if (!dynamic.has(kTagStrings) || !dynamic.has(kTagSymbols) || strings_size > kStringTableBytesMax) {
+    if (!dynamic.has(kTagStrings) || !dynamic.has(kTagSymbols) ||
+        strings_size > kStringTableBytesMax) {
         return wrong("has no sound dynamic symbol table");
     }
     CAPSTAN_TRY(const auto strings, image.read_address(dynamic.get(kTagStrings), strings_size));
@@ -193,7 +218,8 @@ Result<void> read_dynamic(const ElfImage& image, ElfFacts& facts) {
         }
     }
     const std::uint64_t flags = dynamic.get(kTagFlags);
-    facts.text_relocations = dynamic.has(kTagTextRelocations) || (flags & kFlagTextRelocations) != 0;
+    facts.text_relocations =
+        dynamic.has(kTagTextRelocations) || (flags & kFlagTextRelocations) != 0;
     facts.static_tls = (flags & kFlagStaticTls) != 0;
     facts.marked_nodelete = (dynamic.get(kTagFlags1) & kFlag1NoDelete) != 0;
     facts.constructor_count = static_cast<std::size_t>(dynamic.get(kTagInitArraySize) / 8);

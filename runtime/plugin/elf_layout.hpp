@@ -1,5 +1,6 @@
-// Fields of 64-bit little-endian ELF files, read from bytes. Internal to the ELF reader. Source: System V gABI, glibc's
-// elf.h. We read field by field instead of casting structs: nothing about the bytes is trusted.
+// Fields of 64-bit little-endian ELF files, read from bytes. Internal to the ELF reader. Source:
+// System V gABI, glibc's elf.h. We read field by field instead of casting structs: nothing about
+// the bytes is trusted.
 #pragma once
 
 #include "runtime/plugin/elf_reader.hpp"
@@ -22,7 +23,8 @@ public:
     // Requires offset + width <= size(); callers have checked the record's size.
     std::uint64_t number(std::size_t offset, std::size_t width) const noexcept;
     std::string_view text(std::size_t offset, std::size_t length) const noexcept;
-    std::optional<std::string_view> c_string(std::size_t offset) const noexcept;  // nullopt: unterminated or outside
+    // nullopt: unterminated or outside
+    std::optional<std::string_view> c_string(std::size_t offset) const noexcept;
 
 private:
     std::vector<std::byte> data_;
@@ -45,7 +47,8 @@ public:
     static Result<ElfImage> open(const ByteSource& source);
 
     const std::vector<ProgramHeader>& headers() const noexcept { return headers_; }
-    Result<Bytes> read(std::uint64_t offset, std::uint64_t length) const;  // invalid: outside the file
+    // invalid: outside the file
+    Result<Bytes> read(std::uint64_t offset, std::uint64_t length) const;
     // Where a virtual address lies in the file, and how many bytes follow it in its segment.
     struct Place {
         std::uint64_t offset{0}, left{0};

@@ -33,10 +33,14 @@ std::string machine_name(std::uint64_t machine) {
     }
 }
 
-auto wrong(std::string what) { return fail(Code::invalid, std::move(what)); }
+auto wrong(std::string what) {
+    return fail(Code::invalid, std::move(what));
+}
 
 Result<void> check_identification(const Bytes& header) {
-    if (header.text(0, 4) != std::string_view("\x7f" "ELF", 4)) {
+    if (header.text(0, 4) != std::string_view("\x7f"
+                                              "ELF",
+                                              4)) {
         return wrong("is not an ELF file");
     }
     if (header.number(4, 1) != 2 || header.number(5, 1) != 1) {
@@ -46,7 +50,8 @@ Result<void> check_identification(const Bytes& header) {
         return wrong("is an ELF file but not a shared object");
     }
     if (header.number(18, 2) != kMachine) {
-        return wrong("is built for " + machine_name(header.number(18, 2)) + ", this host is " + machine_name(kMachine));
+        return wrong("is built for " + machine_name(header.number(18, 2)) + ", this host is " +
+                     machine_name(kMachine));
     }
     return ok();
 }
@@ -93,13 +98,16 @@ Result<ElfImage> ElfImage::open(const ByteSource& source) {
     for (std::size_t i = 0; i < count; ++i) {
         const std::size_t at = i * kProgramHeaderBytes;
         image.headers_.push_back({static_cast<std::uint32_t>(bytes.number(at, 4)),
-                                  static_cast<std::uint32_t>(bytes.number(at + 4, 4)), bytes.number(at + 8, 8),
-                                  bytes.number(at + 16, 8), bytes.number(at + 32, 8), bytes.number(at + 40, 8),
+                                  static_cast<std::uint32_t>(bytes.number(at + 4, 4)),
+                                  bytes.number(at + 8, 8),
+                                  bytes.number(at + 16, 8),
+                                  bytes.number(at + 32, 8),
+                                  bytes.number(at + 40, 8),
                                   bytes.number(at + 48, 8)});
     }
     for (const ProgramHeader& segment : image.headers_) {
-        if (segment.type == kSegmentLoad &&
-            (segment.offset > source.size() || segment.file_bytes > source.size() - segment.offset)) {
+        if (segment.type == kSegmentLoad && (segment.offset > source.size() ||
+                                             segment.file_bytes > source.size() - segment.offset)) {
             return wrong("is truncated: a segment reaches past the end of the file");
         }
     }
@@ -117,7 +125,8 @@ Result<Bytes> ElfImage::read(std::uint64_t offset, std::uint64_t length) const {
 
 std::optional<ElfImage::Place> ElfImage::locate(std::uint64_t address) const noexcept {
     for (const ProgramHeader& segment : headers_) {
-        if (segment.type == kSegmentLoad && address >= segment.address && address - segment.address < segment.file_bytes) {
+        if (segment.type == kSegmentLoad && address >= segment.address &&
+            address - segment.address < segment.file_bytes) {
             const std::uint64_t inside = address - segment.address;
             if (segment.offset > UINT64_MAX - inside) {
                 return std::nullopt;
@@ -139,16 +148,23 @@ Result<Bytes> ElfImage::read_address(std::uint64_t address, std::uint64_t length
 namespace {
 
 // One note at `at`; moves `at` behind it. False: the segment is damaged.
-bool next_note(const Bytes& bytes, std::size_t alignment, std::size_t& at, std::string_view& owner,
-               std::string_view& body, std::uint64_t& type) {
+bool next_note(const Bytes& bytes,
+               std::size_t alignment,
+               std::size_t& at,
+               std::string_view& owner,
+               std::string_view& body,
+               std::uint64_t& type) {
     if (bytes.size() - at < 12) {
         return false;
     }
     const auto name_bytes = static_cast<std::size_t>(bytes.number(at, 4));
     const auto body_bytes = static_cast<std::size_t>(bytes.number(at + 4, 4));
     type = bytes.number(at + 8, 4);
-    const auto padded = [alignment](std::size_t size) { return (size + alignment - 1) / alignment * alignment; };
-    // 32-bit sizes in 64-bit arithmetic: no sum below can overflow. Padding counts from the start of the note.
+    const auto padded = [alignment](std::size_t size) {
+        return (size + alignment - 1) / alignment * alignment;
+    };
+    // 32-bit sizes in 64-bit arithmetic: no sum below can overflow. Padding counts from the start
+    // of the note.
     const std::size_t body_at = padded(12 + name_bytes);
     if (body_at > bytes.size() - at || body_bytes > bytes.size() - at - body_at) {
         return false;
@@ -194,8 +210,10 @@ Result<void> read_notes(const ElfImage& image, ElfFacts& facts) {
         }
     }
     if (manifests != 1) {
-        return wrong(manifests == 0 ? "has no CAPSTAN manifest note: it is no plugin, or was linked without its manifest"
-                                    : "has " + std::to_string(manifests) + " CAPSTAN manifest notes, where one is expected");
+        return wrong(manifests == 0 ? "has no CAPSTAN manifest note: it is no plugin, or was "
+                                      "linked without its manifest"
+                                    : "has " + std::to_string(manifests) +
+                                          " CAPSTAN manifest notes, where one is expected");
     }
     while (!facts.manifest.empty() && facts.manifest.back() == '\0') {
         facts.manifest.pop_back();
@@ -209,7 +227,8 @@ Result<ElfFacts> read_elf(const ByteSource& source) {
     CAPSTAN_TRY(read_notes(image, facts));
     CAPSTAN_TRY(read_dynamic(image, facts));
     for (const ProgramHeader& segment : image.headers()) {
-        facts.executable_stack = facts.executable_stack || (segment.type == kSegmentGnuStack && (segment.flags & 1U) != 0);
+        facts.executable_stack = facts.executable_stack ||
+                                 (segment.type == kSegmentGnuStack && (segment.flags & 1U) != 0);
     }
     return facts;
 }

@@ -1,7 +1,9 @@
-// Reads of an ELF shared object what a loader of plugins must know, from hostile bytes, with bounds on everything.
+// Reads of an ELF shared object what a loader of plugins must know, from hostile bytes, with bounds
+// on everything.
 //
-// Only positioned reads, never a mapping: a file truncated under a mapping is a SIGBUS. Program headers and the dynamic
-// table are used, section headers never (they are optional at run time). Thread: any.
+// Only positioned reads, never a mapping: a file truncated under a mapping is a SIGBUS. Program
+// headers and the dynamic table are used, section headers never (they are optional at run time).
+// Thread: any.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -41,11 +43,12 @@ struct VersionNeed {
 };
 
 struct ElfFacts {
-    std::string manifest;    // the JSON of the one CAPSTAN/1 note
-    std::string build_facts; // of the CAPSTAN/2 note; may be empty
+    std::string manifest;     // the JSON of the one CAPSTAN/1 note
+    std::string build_facts;  // of the CAPSTAN/2 note; may be empty
     std::vector<std::string> needed;
     std::vector<VersionNeed> version_needs;
-    std::vector<std::string> exports;  // defined, global or weak dynamic symbols; sorted, at most 64 are kept
+    // defined, global or weak dynamic symbols; sorted, at most 64 are kept
+    std::vector<std::string> exports;
     std::size_t export_count{0};
     std::size_t unique_count{0};       // STB_GNU_UNIQUE
     std::size_t constructor_count{0};  // run when the file is loaded

@@ -15,7 +15,8 @@ Result<Version> Version::parse(std::string_view text) {
     for (int i = 0; i < 3; ++i) {
         const auto [next, error] = std::from_chars(at, end, parts[i]);
         if (error != std::errc{}) {
-            return fail(Code::invalid, "\"" + std::string(text) + "\" is no version like \"1.4.0\"");
+            return fail(Code::invalid,
+                        "\"" + std::string(text) + "\" is no version like \"1.4.0\"");
         }
         at = next;
         if (at == end) {
@@ -35,7 +36,8 @@ std::string Version::to_string() const {
 
 void Problems::add(std::string_view path, std::string_view what) {
     if (lines_.size() < kProblemsMax) {
-        lines_.push_back(path.empty() ? std::string(what) : std::string(path) + ": " + std::string(what));
+        lines_.push_back(path.empty() ? std::string(what)
+                                      : std::string(path) + ": " + std::string(what));
     }
 }
 
@@ -59,8 +61,10 @@ std::string_view to_string(Stage stage) noexcept {
 }
 
 std::optional<bool> GateSet::enabled(std::string_view name) const noexcept {
-    const auto at = std::lower_bound(values_.begin(), values_.end(), name,
-                                     [](const auto& pair, std::string_view key) { return pair.first < key; });
+    const auto at = std::lower_bound(
+        values_.begin(), values_.end(), name, [](const auto& pair, std::string_view key) {
+            return pair.first < key;
+        });
     if (at == values_.end() || at->first != name) {
         return std::nullopt;
     }
@@ -68,8 +72,10 @@ std::optional<bool> GateSet::enabled(std::string_view name) const noexcept {
 }
 
 void GateSet::set(std::string_view name, bool value) {
-    const auto at = std::lower_bound(values_.begin(), values_.end(), name,
-                                     [](const auto& pair, std::string_view key) { return pair.first < key; });
+    const auto at = std::lower_bound(
+        values_.begin(), values_.end(), name, [](const auto& pair, std::string_view key) {
+            return pair.first < key;
+        });
     if (at != values_.end() && at->first == name) {
         at->second = value;
     } else {
@@ -79,7 +85,8 @@ void GateSet::set(std::string_view name, bool value) {
 
 namespace {
 
-constexpr Stage kStages[] = {Stage::alpha, Stage::beta, Stage::ga, Stage::deprecated, Stage::removed};
+constexpr Stage kStages[] = {
+    Stage::alpha, Stage::beta, Stage::ga, Stage::deprecated, Stage::removed};
 
 bool is_gate_name(std::string_view name) noexcept {
     return !name.empty() && name.size() <= 63 && name.front() >= 'A' && name.front() <= 'Z' &&
@@ -116,7 +123,9 @@ public:
             } else if (member.key == "dependsOn") {
                 read_names(member.value, at, entry.depends_on);
             } else {
-                problems_.add(at, "unknown member; known are since, stage, default, locked, minCompat, dependsOn");
+                problems_.add(at,
+                              "unknown member; known are since, stage, default, locked, minCompat, "
+                              "dependsOn");
             }
         }
         if (!has_since || !has_stage || !has_default) {
@@ -131,9 +140,11 @@ public:
 private:
     bool read_version(const json::Value& value, const std::string& at, Version& out) {
         const std::string* text = value.if_string();
-        const Result<Version> parsed = Version::parse(text != nullptr ? std::string_view(*text) : "");
+        const Result<Version> parsed =
+            Version::parse(text != nullptr ? std::string_view(*text) : "");
         if (!parsed) {
-            problems_.add(at, text != nullptr ? parsed.error().message : "expected a version string");
+            problems_.add(at,
+                          text != nullptr ? parsed.error().message : "expected a version string");
             return true;  // reported already
         }
         out = parsed.value();
@@ -157,7 +168,9 @@ private:
         }
         return true;
     }
-    void read_names(const json::Value& value, const std::string& at, std::vector<std::string>& out) {
+    void read_names(const json::Value& value,
+                    const std::string& at,
+                    std::vector<std::string>& out) {
         if (!value.is_array() || value.if_array()->size() > kGatesMax) {
             problems_.add(at, "expected a list of gate names");
             return;
@@ -195,7 +208,9 @@ void check_history(const Gate& gate, const std::string& path, Problems& problems
             problems.add(at + "/since", "versions must rise");
         }
         if (entry.stage < before.stage) {
-            problems.add(at + "/stage", "a stage never goes back (" + std::string(to_string(before.stage)) + " before)");
+            problems.add(
+                at + "/stage",
+                "a stage never goes back (" + std::string(to_string(before.stage)) + " before)");
         }
         if (before.locked && (!entry.locked || entry.on_by_default != before.on_by_default) &&
             entry.stage != Stage::removed) {
@@ -205,7 +220,8 @@ void check_history(const Gate& gate, const std::string& path, Problems& problems
 }
 
 const Gate* find_gate(const std::vector<Gate>& gates, std::string_view name) noexcept {
-    const auto at = std::find_if(gates.begin(), gates.end(), [name](const Gate& gate) { return gate.name == name; });
+    const auto at = std::find_if(
+        gates.begin(), gates.end(), [name](const Gate& gate) { return gate.name == name; });
     return at == gates.end() ? nullptr : &*at;
 }
 
@@ -219,8 +235,11 @@ const GateEntry* entry_at(const Gate& gate, const Version& version) noexcept {
     return found;
 }
 
-void check_dependency(const std::vector<Gate>& gates, const GateEntry& entry, const std::string& needed,
-                      const std::string& at, Problems& problems) {
+void check_dependency(const std::vector<Gate>& gates,
+                      const GateEntry& entry,
+                      const std::string& needed,
+                      const std::string& at,
+                      Problems& problems) {
     const Gate* other = find_gate(gates, needed);
     if (other == nullptr) {
         problems.add(at, "depends on the unknown gate " + needed);
@@ -282,7 +301,8 @@ GateTable GateTable::parse(const json::Value& tree, std::string_view path, Probl
     for (const json::Member& member : *tree.if_object()) {
         const std::string at = std::string(path) + "/" + json::escape_pointer_token(member.key);
         if (!is_gate_name(member.key) || member.key == "AllAlpha" || member.key == "AllBeta") {
-            problems.add(at, "a gate's name is TitleCase letters and digits, and not AllAlpha or AllBeta");
+            problems.add(
+                at, "a gate's name is TitleCase letters and digits, and not AllAlpha or AllBeta");
             continue;
         }
         if (!member.value.is_array() || member.value.if_array()->empty() ||
@@ -293,17 +313,24 @@ GateTable GateTable::parse(const json::Value& tree, std::string_view path, Probl
         Gate gate{member.key, {}};
         for (std::size_t i = 0; i < member.value.if_array()->size(); ++i) {
             gate.history.push_back(
-                EntryReader((*member.value.if_array())[i], at + "/" + std::to_string(i), problems).read());
+                EntryReader((*member.value.if_array())[i], at + "/" + std::to_string(i), problems)
+                    .read());
         }
         check_history(gate, at, problems);
         table.gates_.push_back(std::move(gate));
     }
-    std::sort(table.gates_.begin(), table.gates_.end(), [](const Gate& a, const Gate& b) { return a.name < b.name; });
+    std::sort(table.gates_.begin(), table.gates_.end(), [](const Gate& a, const Gate& b) {
+        return a.name < b.name;
+    });
     for (const Gate& gate : table.gates_) {
         for (std::size_t i = 0; i < gate.history.size(); ++i) {
             for (const std::string& needed : gate.history[i].depends_on) {
-                check_dependency(table.gates_, gate.history[i], needed,
-                                 std::string(path) + "/" + gate.name + "/" + std::to_string(i) + "/dependsOn", problems);
+                check_dependency(
+                    table.gates_,
+                    gate.history[i],
+                    needed,
+                    std::string(path) + "/" + gate.name + "/" + std::to_string(i) + "/dependsOn",
+                    problems);
             }
         }
     }
@@ -313,7 +340,9 @@ GateTable GateTable::parse(const json::Value& tree, std::string_view path, Probl
 
 namespace {
 
-void apply_override(const std::vector<Gate>& gates, const Version& version, const GateOverride& wanted,
+void apply_override(const std::vector<Gate>& gates,
+                    const Version& version,
+                    const GateOverride& wanted,
                     GateResult& result) {
     const Gate* gate = find_gate(gates, wanted.name);
     const GateEntry* entry = gate != nullptr ? entry_at(*gate, version) : nullptr;
@@ -322,7 +351,8 @@ void apply_override(const std::vector<Gate>& gates, const Version& version, cons
         return;
     }
     if (entry->stage == Stage::removed) {
-        result.warnings.push_back("feature gate " + wanted.name + " was removed and does nothing any more");
+        result.warnings.push_back("feature gate " + wanted.name +
+                                  " was removed and does nothing any more");
         return;
     }
     if (entry->locked && wanted.enabled != entry->on_by_default) {
@@ -331,19 +361,26 @@ void apply_override(const std::vector<Gate>& gates, const Version& version, cons
         return;
     }
     if (entry->stage == Stage::ga || entry->stage == Stage::deprecated) {
-        result.warnings.push_back("feature gate " + wanted.name + " is " + std::string(to_string(entry->stage)) +
+        result.warnings.push_back("feature gate " + wanted.name + " is " +
+                                  std::string(to_string(entry->stage)) +
                                   " and will be removed; do not set it");
     }
     result.set.set(wanted.name, wanted.enabled);
 }
 
 // AllAlpha and AllBeta, for the gates without an override of their own.
-void apply_stage_override(const std::vector<Gate>& gates, const Version& version, Stage stage, bool enabled,
-                          const std::vector<GateOverride>& overrides, GateResult& result) {
+void apply_stage_override(const std::vector<Gate>& gates,
+                          const Version& version,
+                          Stage stage,
+                          bool enabled,
+                          const std::vector<GateOverride>& overrides,
+                          GateResult& result) {
     for (const Gate& gate : gates) {
         const GateEntry* entry = entry_at(gate, version);
-        const bool named = std::any_of(overrides.begin(), overrides.end(),
-                                       [&gate](const GateOverride& o) { return o.name == gate.name; });
+        const bool named =
+            std::any_of(overrides.begin(), overrides.end(), [&gate](const GateOverride& o) {
+                return o.name == gate.name;
+            });
         if (entry != nullptr && entry->stage == stage && !named) {
             result.set.set(gate.name, enabled);
         }
@@ -352,7 +389,8 @@ void apply_stage_override(const std::vector<Gate>& gates, const Version& version
 
 }  // namespace
 
-GateResult GateTable::effective(const Version& version, const std::vector<GateOverride>& overrides) const {
+GateResult GateTable::effective(const Version& version,
+                                const std::vector<GateOverride>& overrides) const {
     GateResult result;
     for (const Gate& gate : gates_) {
         if (const GateEntry* entry = entry_at(gate, version)) {
@@ -361,8 +399,12 @@ GateResult GateTable::effective(const Version& version, const std::vector<GateOv
     }
     for (const GateOverride& wanted : overrides) {
         if (wanted.name == "AllAlpha" || wanted.name == "AllBeta") {
-            apply_stage_override(gates_, version, wanted.name == "AllAlpha" ? Stage::alpha : Stage::beta,
-                                 wanted.enabled, overrides, result);
+            apply_stage_override(gates_,
+                                 version,
+                                 wanted.name == "AllAlpha" ? Stage::alpha : Stage::beta,
+                                 wanted.enabled,
+                                 overrides,
+                                 result);
         } else {
             apply_override(gates_, version, wanted, result);
         }
@@ -374,7 +416,8 @@ GateResult GateTable::effective(const Version& version, const std::vector<GateOv
         }
         for (const std::string& needed : entry->depends_on) {
             if (!result.set.enabled(needed).value_or(false)) {
-                result.errors.push_back("feature gate " + gate.name + " is on and needs " + needed + ", which is off");
+                result.errors.push_back("feature gate " + gate.name + " is on and needs " + needed +
+                                        ", which is off");
             }
         }
     }

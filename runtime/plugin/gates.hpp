@@ -1,7 +1,8 @@
 // Feature gates of one plugin, under component-base's rules.
 //
-// A manifest lists for each gate what it is from which version of the plugin on; a version and the operator's overrides
-// give one frozen set. Thread: any (values). Source: k8s.io/component-base/featuregate, KEP-4330 (emulation version).
+// A manifest lists for each gate what it is from which version of the plugin on; a version and the
+// operator's overrides give one frozen set. Thread: any (values). Source:
+// k8s.io/component-base/featuregate, KEP-4330 (emulation version).
 #pragma once
 
 #include "capstan/error.hpp"
@@ -18,9 +19,10 @@
 
 namespace capstan::plugin {
 
-inline constexpr std::size_t kGatesMax = 128;         // per plugin
-inline constexpr std::size_t kGateHistoryMax = 16;    // entries per gate
-inline constexpr std::size_t kProblemsMax = 64;       // collected per document; further ones are dropped
+inline constexpr std::size_t kGatesMax = 128;       // per plugin
+inline constexpr std::size_t kGateHistoryMax = 16;  // entries per gate
+// collected per document; further ones are dropped
+inline constexpr std::size_t kProblemsMax = 64;
 
 // "1.4.0", "1.4": missing parts are 0. A pre-release or build suffix is kept out of the comparison.
 struct Version {
@@ -30,7 +32,8 @@ struct Version {
     auto operator<=>(const Version&) const = default;
 };
 
-// Collects sentences that begin with a JSON pointer: "/featureGates/X/1/stage: …". The whole document has no pointer.
+// Collects sentences that begin with a JSON pointer: "/featureGates/X/1/stage: …". The whole
+// document has no pointer.
 class Problems {
 public:
     void add(std::string_view path, std::string_view what);
@@ -49,7 +52,8 @@ struct GateEntry {
     Version since;
     Stage stage{Stage::alpha};
     bool on_by_default{false};
-    bool locked{false};  // the default cannot be overridden; always so for GA with "locked" and for Removed
+    bool locked{
+        false};  // the default cannot be overridden; always so for GA with "locked" and for Removed
     std::optional<Version> min_compat;
     std::vector<std::string> depends_on;
 };
@@ -77,20 +81,25 @@ private:
 };
 
 struct GateResult {
-    GateSet set;                        // defaults and the valid overrides; unusable when errors is not empty
-    std::vector<std::string> errors;    // unknown gate (with the known ones), locked gate, unmet dependency
+    // defaults and the valid overrides; unusable when errors is not empty
+    GateSet set;
+    // unknown gate (with the known ones), locked gate, unmet dependency
+    std::vector<std::string> errors;
     std::vector<std::string> warnings;  // removed, deprecated or GA gate set
 };
 
 class GateTable {
 public:
-    // `tree`: the manifest's "featureGates". Refused, all at once into `problems`: falling versions, stage regression,
-    // unlocking, alpha on by default, unknown or circular dependencies, dependence on a lower stage or default.
+    // `tree`: the manifest's "featureGates". Refused, all at once into `problems`: falling
+    // versions, stage regression, unlocking, alpha on by default, unknown or circular dependencies,
+    // dependence on a lower stage or default.
     static GateTable parse(const json::Value& tree, std::string_view path, Problems& problems);
 
     const std::vector<Gate>& gates() const noexcept { return gates_; }
-    // What holds when the plugin behaves as `version`. AllAlpha and AllBeta apply to gates not named themselves.
-    GateResult effective(const Version& version, const std::vector<GateOverride>& overrides = {}) const;
+    // What holds when the plugin behaves as `version`. AllAlpha and AllBeta apply to gates not
+    // named themselves.
+    GateResult effective(const Version& version,
+                         const std::vector<GateOverride>& overrides = {}) const;
 
 private:
     std::vector<Gate> gates_;  // sorted by name

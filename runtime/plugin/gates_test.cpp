@@ -34,7 +34,9 @@ struct OverrideRow {
     const char* error;    // "": none
     const char* warning;  // "": none
 };
-std::ostream& operator<<(std::ostream& out, const OverrideRow& row) { return out << row.name; }
+std::ostream& operator<<(std::ostream& out, const OverrideRow& row) {
+    return out << row.name;
+}
 class GateOverrides : public testing::TestWithParam<OverrideRow> {};
 
 TEST_P(GateOverrides, AreAcceptedOrExplained) {
@@ -45,18 +47,29 @@ TEST_P(GateOverrides, AreAcceptedOrExplained) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rules, GateOverrides,
-    testing::Values(
-        OverrideRow{"none", {}, "", ""},
-        OverrideRow{"off", {{"Member", false}}, "", ""},
-        OverrideRow{"unknown", {{"Nope", true}}, "unknown feature gate Nope; known are Extra, Gone, Member, Sealed", ""},
-        OverrideRow{"locked", {{"Sealed", false}}, "feature gate Sealed is locked to true", ""},
-        OverrideRow{"locked_to_its_value", {{"Sealed", true}}, "",
-                    "feature gate Sealed is GA and will be removed; do not set it"},
-        OverrideRow{"removed", {{"Gone", false}}, "", "feature gate Gone was removed and does nothing any more"},
-        OverrideRow{"dependency", {{"Extra", true}, {"Member", false}},
-                    "feature gate Extra is on and needs Member, which is off", ""},
-        OverrideRow{"dependency_met", {{"Extra", true}}, "", ""}));
+    Rules,
+    GateOverrides,
+    testing::Values(OverrideRow{"none", {}, "", ""},
+                    OverrideRow{"off", {{"Member", false}}, "", ""},
+                    OverrideRow{"unknown",
+                                {{"Nope", true}},
+                                "unknown feature gate Nope; known are Extra, Gone, Member, Sealed",
+                                ""},
+                    OverrideRow{
+                        "locked", {{"Sealed", false}}, "feature gate Sealed is locked to true", ""},
+                    OverrideRow{"locked_to_its_value",
+                                {{"Sealed", true}},
+                                "",
+                                "feature gate Sealed is GA and will be removed; do not set it"},
+                    OverrideRow{"removed",
+                                {{"Gone", false}},
+                                "",
+                                "feature gate Gone was removed and does nothing any more"},
+                    OverrideRow{"dependency",
+                                {{"Extra", true}, {"Member", false}},
+                                "feature gate Extra is on and needs Member, which is off",
+                                ""},
+                    OverrideRow{"dependency_met", {{"Extra", true}}, "", ""}));
 
 TEST(Gates, StageOverridesSpareTheGatesNamed) {
     Problems problems;
@@ -72,7 +85,9 @@ struct HistoryRow {
     const char* gates;
     const char* problem;
 };
-std::ostream& operator<<(std::ostream& out, const HistoryRow& row) { return out << row.name; }
+std::ostream& operator<<(std::ostream& out, const HistoryRow& row) {
+    return out << row.name;
+}
 class RefusedGates : public testing::TestWithParam<HistoryRow> {};
 
 TEST_P(RefusedGates, NameThePlace) {
@@ -83,28 +98,45 @@ TEST_P(RefusedGates, NameThePlace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rules, RefusedGates,
+    Rules,
+    RefusedGates,
     testing::Values(
-        HistoryRow{"alpha_on", R"({"A":[{"since":"1.0","stage":"Alpha","default":true}]})",
+        HistoryRow{"alpha_on",
+                   R"({"A":[{"since":"1.0","stage":"Alpha","default":true}]})",
                    "/featureGates/A/0/default: an Alpha gate is off by default"},
-        HistoryRow{"falling", R"({"A":[{"since":"1.2","stage":"Alpha","default":false},{"since":"1.1","stage":"Beta","default":true}]})",
-                   "/featureGates/A/1/since: versions must rise"},
-        HistoryRow{"regression", R"({"A":[{"since":"1.0","stage":"Beta","default":true},{"since":"1.1","stage":"Alpha","default":false}]})",
-                   "/featureGates/A/1/stage: a stage never goes back (Beta before)"},
-        HistoryRow{"unlocked", R"({"A":[{"since":"1.0","stage":"GA","default":true,"locked":true},{"since":"1.1","stage":"GA","default":true}]})",
-                   "/featureGates/A/1/locked: a locked gate is never unlocked or turned over"},
-        HistoryRow{"locked_beta", R"({"A":[{"since":"1.0","stage":"Beta","default":true,"locked":true}]})",
+        HistoryRow{
+            "falling",
+            R"({"A":[{"since":"1.2","stage":"Alpha","default":false},{"since":"1.1","stage":"Beta","default":true}]})",
+            "/featureGates/A/1/since: versions must rise"},
+        HistoryRow{
+            "regression",
+            R"({"A":[{"since":"1.0","stage":"Beta","default":true},{"since":"1.1","stage":"Alpha","default":false}]})",
+            "/featureGates/A/1/stage: a stage never goes back (Beta before)"},
+        HistoryRow{
+            "unlocked",
+            R"({"A":[{"since":"1.0","stage":"GA","default":true,"locked":true},{"since":"1.1","stage":"GA","default":true}]})",
+            "/featureGates/A/1/locked: a locked gate is never unlocked or turned over"},
+        HistoryRow{"locked_beta",
+                   R"({"A":[{"since":"1.0","stage":"Beta","default":true,"locked":true}]})",
                    "/featureGates/A/0/locked: only GA, Deprecated and Removed gates are locked"},
-        HistoryRow{"unknown_stage", R"({"A":[{"since":"1.0","stage":"Gamma","default":true}]})",
+        HistoryRow{"unknown_stage",
+                   R"({"A":[{"since":"1.0","stage":"Gamma","default":true}]})",
                    "/featureGates/A/0/stage: expected Alpha, Beta, GA, Deprecated or Removed"},
-        HistoryRow{"incomplete", R"({"A":[{"since":"1.0","stage":"GA"}]})",
+        HistoryRow{"incomplete",
+                   R"({"A":[{"since":"1.0","stage":"GA"}]})",
                    "/featureGates/A/0: needs \"since\", \"stage\" and \"default\""},
-        HistoryRow{"lower_stage", R"({"A":[{"since":"1.0","stage":"Beta","default":false,"dependsOn":["B"]}], "B":[{"since":"1.0","stage":"Alpha","default":false}]})",
-                   "/featureGates/A/0/dependsOn: depends on B, which has a lower stage"},
-        HistoryRow{"lower_default", R"({"A":[{"since":"1.0","stage":"Beta","default":true,"dependsOn":["B"]}], "B":[{"since":"1.0","stage":"Beta","default":false}]})",
-                   "/featureGates/A/0/dependsOn: is on by default and depends on B, which is off"},
-        HistoryRow{"circle", R"({"A":[{"since":"1.0","stage":"Alpha","default":false,"dependsOn":["B"]}], "B":[{"since":"1.0","stage":"Alpha","default":false,"dependsOn":["A"]}]})",
-                   "/featureGates: the dependencies of gate A form a circle"}));
+        HistoryRow{
+            "lower_stage",
+            R"({"A":[{"since":"1.0","stage":"Beta","default":false,"dependsOn":["B"]}], "B":[{"since":"1.0","stage":"Alpha","default":false}]})",
+            "/featureGates/A/0/dependsOn: depends on B, which has a lower stage"},
+        HistoryRow{
+            "lower_default",
+            R"({"A":[{"since":"1.0","stage":"Beta","default":true,"dependsOn":["B"]}], "B":[{"since":"1.0","stage":"Beta","default":false}]})",
+            "/featureGates/A/0/dependsOn: is on by default and depends on B, which is off"},
+        HistoryRow{
+            "circle",
+            R"({"A":[{"since":"1.0","stage":"Alpha","default":false,"dependsOn":["B"]}], "B":[{"since":"1.0","stage":"Alpha","default":false,"dependsOn":["A"]}]})",
+            "/featureGates: the dependencies of gate A form a circle"}));
 
 }  // namespace
 }  // namespace capstan::plugin

@@ -11,13 +11,15 @@ namespace {
 
 using Versions = std::map<std::string, std::set<std::string>>;
 
-// The mapped libraries are ours and trusted; glibc relocates the pointers of their dynamic sections, except the vDSO's.
+// The mapped libraries are ours and trusted; glibc relocates the pointers of their dynamic
+// sections, except the vDSO's.
 int add_library(dl_phdr_info* info, std::size_t, void* user) {
     auto& versions = *static_cast<Versions*>(user);
     const ElfW(Dyn)* dynamic = nullptr;
     for (int i = 0; i < info->dlpi_phnum; ++i) {
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
-            dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+            dynamic =
+                reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
         }
     }
     const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";

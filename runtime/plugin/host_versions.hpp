@@ -1,5 +1,5 @@
-// Which symbol versions the libraries of this process define, so that a plugin built on a newer system is refused with
-// "needs GLIBCXX_3.4.32" instead of a loader error. Thread: any.
+// Which symbol versions the libraries of this process define, so that a plugin built on a newer
+// system is refused with "needs GLIBCXX_3.4.32" instead of a loader error. Thread: any.
 #pragma once
 
 #include <map>

@@ -8,11 +8,13 @@ namespace {
 
 void add_warnings(Report& report) {
     if (report.elf->constructor_count > 4) {
-        report.warnings.push_back(std::to_string(report.elf->constructor_count) +
-                                  " constructors run when it is loaded, before the host can look at it");
+        report.warnings.push_back(
+            std::to_string(report.elf->constructor_count) +
+            " constructors run when it is loaded, before the host can look at it");
     }
     if (!report.elf->marked_nodelete) {
-        report.warnings.emplace_back("is not linked with -z nodelete; the host keeps it mapped all the same");
+        report.warnings.emplace_back(
+            "is not linked with -z nodelete; the host keeps it mapped all the same");
     }
     if (!report.manifest) {
         return;
@@ -20,7 +22,8 @@ void add_warnings(Report& report) {
     for (const ControllerSpec& controller : report.manifest->controllers) {
         for (const Watch& watch : controller.watches) {
             if (watch.map.kind == MapRule::Kind::all) {
-                report.warnings.push_back("controller " + controller.name + ": every event of " + watch.gvk.to_string() +
+                report.warnings.push_back("controller " + controller.name + ": every event of " +
+                                          watch.gvk.to_string() +
                                           " wakes all objects of the namespace");
             }
         }

@@ -1,5 +1,6 @@
-// What a plugin file is, found without running any of its code: bounded reads of the ELF file, its manifest, its
-// dependencies, and the permissions of the file and its directory. `capstan inspect` prints it; the loader obeys it.
+// What a plugin file is, found without running any of its code: bounded reads of the ELF file, its
+// manifest, its dependencies, and the permissions of the file and its directory. `capstan inspect`
+// prints it; the loader obeys it.
 // Thread: any.
 #pragma once
 
@@ -15,13 +16,13 @@
 namespace capstan::plugin {
 
 struct Report {
-    std::string path;                    // as given
+    std::string path;  // as given
     std::uint64_t size_bytes{0};
-    std::string sha256;                  // hex; empty when the file could not be read
-    std::optional<ElfFacts> elf;         // nullopt: not readable as a plugin
-    std::optional<Manifest> manifest;    // nullopt: none, or refused
-    std::vector<std::string> problems;   // one sentence each; empty: would be loaded
-    std::vector<std::string> warnings;   // worth knowing, no reason to refuse
+    std::string sha256;                 // hex; empty when the file could not be read
+    std::optional<ElfFacts> elf;        // nullopt: not readable as a plugin
+    std::optional<Manifest> manifest;   // nullopt: none, or refused
+    std::vector<std::string> problems;  // one sentence each; empty: would be loaded
+    std::vector<std::string> warnings;  // worth knowing, no reason to refuse
 
     bool loadable() const noexcept { return problems.empty() && manifest.has_value(); }
 };

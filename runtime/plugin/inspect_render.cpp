@@ -35,9 +35,12 @@ std::string seconds_text(std::chrono::nanoseconds duration) {
 }
 
 std::string controller_text(const ControllerSpec& controller) {
-    std::string text = "  " + controller.name + ": at most " + std::to_string(controller.max_concurrent) + " at once, " +
+    std::string text = "  " + controller.name + ": at most " +
+                       std::to_string(controller.max_concurrent) + " at once, " +
                        seconds_text(controller.deadline) + " each";
-    text += controller.resync_every ? ", again every " + seconds_text(*controller.resync_every) + "\n" : "\n";
+    text += controller.resync_every
+                ? ", again every " + seconds_text(*controller.resync_every) + "\n"
+                : "\n";
     for (const Watch& watch : controller.watches) {
         text += "    " + std::string(to_string(watch.role)) + " " + watch.gvk.to_string();
         text += watch.role == Role::maps ? " by " + std::string(to_string(watch.map.kind)) : "";
@@ -50,7 +53,8 @@ std::string controller_text(const ControllerSpec& controller) {
 std::string rules_text(std::string_view title, const std::vector<PermissionRule>& rules) {
     std::string text = std::string(title) + ":" + (rules.empty() ? " none\n" : "\n");
     for (const PermissionRule& rule : rules) {
-        text += "  " + joined(rule.verbs) + " on " + joined(rule.resources) + " of group " + joined(rule.groups);
+        text += "  " + joined(rule.verbs) + " on " + joined(rule.resources) + " of group " +
+                joined(rule.groups);
         text += rule.resource_names.empty() ? "\n" : ", only " + joined(rule.resource_names) + "\n";
     }
     return text;
@@ -58,9 +62,10 @@ std::string rules_text(std::string_view title, const std::vector<PermissionRule>
 
 std::string manifest_text(const Manifest& manifest) {
     std::string text = "plugin:       " + manifest.id + " " + manifest.version + "\n";
-    text += "ABI:          " + std::to_string(manifest.abi_major) + "." + std::to_string(manifest.abi_min_minor) +
-            " or newer, built with " + std::to_string(manifest.abi_major) + "." +
-            std::to_string(manifest.abi_built_minor) + "\n";
+    text += "ABI:          " + std::to_string(manifest.abi_major) + "." +
+            std::to_string(manifest.abi_min_minor) + " or newer, built with " +
+            std::to_string(manifest.abi_major) + "." + std::to_string(manifest.abi_built_minor) +
+            "\n";
     text += "extensions:   " + joined(manifest.extensions) + "\n";
     text += "kubernetes:   " + (manifest.kubernetes.empty() ? "any" : manifest.kubernetes) + "\n";
     text += "services:     " + names_of(manifest.services) + "\n";
@@ -71,7 +76,8 @@ std::string manifest_text(const Manifest& manifest) {
     for (const ControllerSpec& controller : manifest.controllers) {
         text += controller_text(controller);
     }
-    return text + rules_text("permissions", manifest.permissions) + rules_text("grants", manifest.grants);
+    return text + rules_text("permissions", manifest.permissions) +
+           rules_text("grants", manifest.grants);
 }
 
 std::string elf_text(const ElfFacts& facts) {
@@ -105,7 +111,8 @@ json::Value elf_json(const ElfFacts& facts) {
 std::string to_text(const Report& report) {
     std::string text = "file:         " + report.path + "\n";
     if (!report.sha256.empty()) {
-        text += "size:         " + std::to_string(report.size_bytes) + " bytes\nsha256:       " + report.sha256 + "\n";
+        text += "size:         " + std::to_string(report.size_bytes) +
+                " bytes\nsha256:       " + report.sha256 + "\n";
     }
     text += report.manifest ? manifest_text(*report.manifest) : "";
     text += report.elf ? elf_text(*report.elf) : "";
@@ -115,7 +122,8 @@ std::string to_text(const Report& report) {
     for (const std::string& problem : report.problems) {
         text += "problem:      " + problem + "\n";
     }
-    return text + (report.loadable() ? "result:       this host would load it\n" : "result:       this host refuses it\n");
+    return text + (report.loadable() ? "result:       this host would load it\n"
+                                     : "result:       this host refuses it\n");
 }
 
 json::Value to_json(const Report& report) {

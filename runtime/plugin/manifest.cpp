@@ -9,7 +9,9 @@ namespace capstan::plugin {
 
 namespace {
 
-std::string indexed(const std::string& path, std::size_t i) { return path + "/" + std::to_string(i); }
+std::string indexed(const std::string& path, std::size_t i) {
+    return path + "/" + std::to_string(i);
+}
 
 void read_abi(StrictObject& top, Manifest& manifest, Problems& problems) {
     const json::Value* value = top.take("abi");
@@ -39,7 +41,8 @@ void read_requires(StrictObject& top, Manifest& manifest, Problems& problems) {
     manifest.extensions = needs.texts("extensions");
     manifest.kubernetes = needs.text("kubernetes");
     if (!manifest.kubernetes.empty() &&
-        (!manifest.kubernetes.starts_with(">=") || !Version::parse(std::string_view(manifest.kubernetes).substr(2)))) {
+        (!manifest.kubernetes.starts_with(">=") ||
+         !Version::parse(std::string_view(manifest.kubernetes).substr(2)))) {
         needs.problem("kubernetes", "expected the form \">=1.29\"");
     }
     needs.finish();
@@ -69,10 +72,12 @@ RouteSpec read_route(const json::Value& value, const std::string& path, Problems
         (!route.prefix.empty() && (route.prefix.front() != '/' || route.prefix.back() != '/'))) {
         problems.add(path, "a path begins with '/', a prefix begins and ends with '/'");
     }
-    static const std::set<std::string, std::less<>> kMethods = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"};
+    static const std::set<std::string, std::less<>> kMethods = {
+        "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"};
     for (const std::string& method : route.methods) {
         if (!kMethods.contains(method)) {
-            item.problem("methods", "\"" + method + "\" is none of GET, HEAD, POST, PUT, PATCH, DELETE");
+            item.problem("methods",
+                         "\"" + method + "\" is none of GET, HEAD, POST, PUT, PATCH, DELETE");
         }
     }
     item.finish(true);
@@ -102,7 +107,9 @@ void read_crds(StrictObject& top, Manifest& manifest, Problems& problems) {
         crd.storage = item.text("storage", Need::required);
         crd.schema_digest = item.text("schemaDigest");
         crd.shipped_in = item.text("shippedIn");
-        if (!crd.storage.empty() && std::find(crd.versions.begin(), crd.versions.end(), crd.storage) == crd.versions.end()) {
+        if (!crd.storage.empty() &&
+            std::find(crd.versions.begin(), crd.versions.end(), crd.storage) ==
+                crd.versions.end()) {
             item.problem("storage", "is none of \"versions\"");
         }
         item.finish(true);
@@ -131,7 +138,8 @@ void read_identity(StrictObject& top, Manifest& manifest) {
     manifest.finalizers = top.texts("finalizers");
     for (const std::string& finalizer : manifest.finalizers) {
         const std::size_t slash = finalizer.find('/');
-        if (slash == std::string::npos || !is_dns_subdomain(std::string_view(finalizer).substr(0, slash))) {
+        if (slash == std::string::npos ||
+            !is_dns_subdomain(std::string_view(finalizer).substr(0, slash))) {
             top.problem("finalizers", "\"" + finalizer + "\" is not of the form \"domain/name\"");
         }
     }
@@ -150,7 +158,8 @@ void read_config_and_isolation(StrictObject& top, Manifest& manifest, Problems& 
     }
     if (const json::Value* value = top.take("isolation")) {
         StrictObject isolation(*value, top.at("isolation"), problems);
-        manifest.isolation_minimum = isolation.one_of("minimum", {"in-process", "process"}, "in-process");
+        manifest.isolation_minimum =
+            isolation.one_of("minimum", {"in-process", "process"}, "in-process");
         isolation.finish();
     }
 }
@@ -191,7 +200,9 @@ std::string_view to_string(Role role) noexcept {
     return "";
 }
 
-std::optional<Manifest> parse_manifest(std::string_view text, const HostOffer& host, Problems& problems) {
+std::optional<Manifest> parse_manifest(std::string_view text,
+                                       const HostOffer& host,
+                                       Problems& problems) {
     json::ParseOptions options;
     options.depth_max = kManifestDepthMax;
     options.bytes_max = kManifestBytesMax;

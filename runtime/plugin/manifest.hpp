@@ -1,5 +1,6 @@
-// The manifest of a plugin, schema 1: what it watches, needs, offers and may do. Pure data, checked whole before any
-// code of the plugin runs. The document format is sdk/share/manifest.schema.json and docs/plugin-guide.md.
+// The manifest of a plugin, schema 1: what it watches, needs, offers and may do. Pure data, checked
+// whole before any code of the plugin runs. The document format is sdk/share/manifest.schema.json
+// and docs/plugin-guide.md.
 // Thread: any (values).
 #pragma once
 
@@ -31,7 +32,8 @@ inline constexpr std::chrono::seconds kReconcileDeadlineMin{1};
 inline constexpr std::chrono::seconds kReconcileDeadlineMax{15 * 60};
 inline constexpr std::chrono::seconds kResyncEveryMin{10};
 
-// A value written in the manifest, or taken from the plugin's configuration or the process's environment.
+// A value written in the manifest, or taken from the plugin's configuration or the process's
+// environment.
 struct ValueSource {
     enum class Kind : std::uint8_t { literal, config, environment };
     Kind kind{Kind::literal};
@@ -76,10 +78,10 @@ struct ServiceSpec {
 
 struct RouteSpec {
     std::string name;
-    std::string path;     // exact; or
-    std::string prefix;   // ends with "/"; exactly one of the two is set
+    std::string path;                  // exact; or
+    std::string prefix;                // ends with "/"; exactly one of the two is set
     std::vector<std::string> methods;  // empty: every method
-    bool runs_long{false};  // "class": "long"
+    bool runs_long{false};             // "class": "long"
 };
 
 struct CliCommand {
@@ -116,8 +118,11 @@ struct Manifest {
     std::string license;
     json::Value document;  // as written
 
-    // True when a permission rule covers it. `resource` may be "etcds/status"; `name` empty: all names.
-    bool allows(std::string_view verb, std::string_view group, std::string_view resource,
+    // True when a permission rule covers it. `resource` may be "etcds/status"; `name` empty: all
+    // names.
+    bool allows(std::string_view verb,
+                std::string_view group,
+                std::string_view resource,
                 std::string_view name = "") const;
 };
 
@@ -128,10 +133,13 @@ struct HostOffer {
     bool draft_extensions{false};         // accept "capstan.draft.…/n"
 };
 
-// The whole check; every problem at once, each one sentence that begins with the JSON pointer of its place. Problems of
-// meaning that need no other file are included: permissions that do not cover a watch, unknown extensions or gates,
-// predicates that do not compile, duplicate names, process isolation. nullopt when `problems` is not empty.
-std::optional<Manifest> parse_manifest(std::string_view text, const HostOffer& host, Problems& problems);
+// The whole check; every problem at once, each one sentence that begins with the JSON pointer of
+// its place. Problems of meaning that need no other file are included: permissions that do not
+// cover a watch, unknown extensions or gates, predicates that do not compile, duplicate names,
+// process isolation. nullopt when `problems` is not empty.
+std::optional<Manifest> parse_manifest(std::string_view text,
+                                       const HostOffer& host,
+                                       Problems& problems);
 // The same as one Error (invalid) that joins the problems.
 Result<Manifest> parse_manifest(std::string_view text, const HostOffer& host = {});
 

@@ -13,7 +13,9 @@ namespace {
 constexpr std::chrono::hours kResyncEveryMax{24};
 constexpr std::uint32_t kThreadsMax = 64;
 
-std::string indexed(const std::string& path, std::size_t i) { return path + "/" + std::to_string(i); }
+std::string indexed(const std::string& path, std::size_t i) {
+    return path + "/" + std::to_string(i);
+}
 
 ValueSource read_value(const json::Value& value, const std::string& path, Problems& problems) {
     ValueSource source;
@@ -37,7 +39,9 @@ ValueSource read_value(const json::Value& value, const std::string& path, Proble
     return source;
 }
 
-std::optional<ValueSource> take_value(StrictObject& from, std::string_view key, Problems& problems) {
+std::optional<ValueSource> take_value(StrictObject& from,
+                                      std::string_view key,
+                                      Problems& problems) {
     const json::Value* value = from.take(key);
     if (value == nullptr) {
         return std::nullopt;
@@ -78,8 +82,11 @@ std::optional<Role> role_of(std::string_view text) noexcept {
     return std::nullopt;
 }
 
-// The kind of the "for" watch, needed by the map rules of all others; reported here when it is not exactly one.
-GroupVersionKind find_primary(const json::Array& watches, const std::string& path, Problems& problems) {
+// The kind of the "for" watch, needed by the map rules of all others; reported here when it is not
+// exactly one.
+GroupVersionKind find_primary(const json::Array& watches,
+                              const std::string& path,
+                              Problems& problems) {
     GroupVersionKind primary;
     std::size_t count = 0;
     for (const json::Value& watch : watches) {
@@ -91,13 +98,17 @@ GroupVersionKind find_primary(const json::Array& watches, const std::string& pat
         }
     }
     if (count != 1) {
-        problems.add(path, "needs exactly one watch with the role \"for\", has " + std::to_string(count));
+        problems.add(path,
+                     "needs exactly one watch with the role \"for\", has " + std::to_string(count));
     }
     return primary;
 }
 
-Watch read_watch(const json::Value& value, const std::string& path, const GroupVersionKind& primary,
-                 const PredicateContext& context, Problems& problems) {
+Watch read_watch(const json::Value& value,
+                 const std::string& path,
+                 const GroupVersionKind& primary,
+                 const PredicateContext& context,
+                 Problems& problems) {
     StrictObject from(value, path, problems);
     Watch watch;
     const std::string gvk_text = from.text("gvk", Need::required);
@@ -116,7 +127,8 @@ Watch read_watch(const json::Value& value, const std::string& path, const GroupV
     if (const json::Value* predicate = from.take("predicate")) {
         watch.predicate = Predicate::compile(*predicate, context, from.at("predicate"), problems);
     } else {
-        watch.predicate = Predicate::compile(json::Value(true), context, from.at("predicate"), problems);
+        watch.predicate =
+            Predicate::compile(json::Value(true), context, from.at("predicate"), problems);
     }
     const json::Value* map = from.take("map");
     watch.map.primary = primary;
@@ -130,7 +142,9 @@ Watch read_watch(const json::Value& value, const std::string& path, const GroupV
     return watch;
 }
 
-ControllerSpec read_controller(const json::Value& value, const std::string& path, const PredicateContext& context,
+ControllerSpec read_controller(const json::Value& value,
+                               const std::string& path,
+                               const PredicateContext& context,
                                Problems& problems) {
     StrictObject from(value, path, problems);
     ControllerSpec controller;
@@ -145,9 +159,11 @@ ControllerSpec read_controller(const json::Value& value, const std::string& path
     const json::Array& watches = from.list("watches", Need::required);
     const GroupVersionKind primary = find_primary(watches, from.at("watches"), problems);
     for (std::size_t i = 0; i < watches.size(); ++i) {
-        controller.watches.push_back(read_watch(watches[i], indexed(from.at("watches"), i), primary, context, problems));
+        controller.watches.push_back(
+            read_watch(watches[i], indexed(from.at("watches"), i), primary, context, problems));
     }
-    std::stable_partition(controller.watches.begin(), controller.watches.end(),
+    std::stable_partition(controller.watches.begin(),
+                          controller.watches.end(),
                           [](const Watch& watch) { return watch.role == Role::primary; });
     from.finish(true);
     return controller;
@@ -166,17 +182,21 @@ void read_controllers(StrictObject& top, Manifest& manifest, Problems& problems)
     }
     if (context.named != nullptr) {
         for (const json::Member& named : *context.named->if_object()) {
-            const std::string at = top.at("predicates") + "/" + json::escape_pointer_token(named.key);
+            const std::string at =
+                top.at("predicates") + "/" + json::escape_pointer_token(named.key);
             Predicate::compile(named.value, context, at, problems);
         }
     }
     const json::Array& items = top.list("controllers");
     for (std::size_t i = 0; i < items.size(); ++i) {
-        manifest.controllers.push_back(read_controller(items[i], indexed(top.at("controllers"), i), context, problems));
+        manifest.controllers.push_back(
+            read_controller(items[i], indexed(top.at("controllers"), i), context, problems));
     }
 }
 
-std::vector<PermissionRule> read_rules(StrictObject& top, std::string_view key, Problems& problems) {
+std::vector<PermissionRule> read_rules(StrictObject& top,
+                                       std::string_view key,
+                                       Problems& problems) {
     std::vector<PermissionRule> rules;
     const json::Array& items = top.list(key);
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -187,8 +207,16 @@ std::vector<PermissionRule> read_rules(StrictObject& top, std::string_view key, 
         rule.verbs = from.texts("verbs", Need::required);
         rule.resource_names = from.texts("resourceNames");
         for (const std::string& verb : rule.verbs) {
-            static constexpr std::string_view kVerbs[] = {"get",    "list",   "watch",            "create", "update",
-                                                          "patch",  "delete", "deletecollection", "bind",   "escalate",
+            static constexpr std::string_view kVerbs[] = {"get",
+                                                          "list",
+                                                          "watch",
+                                                          "create",
+                                                          "update",
+                                                          "patch",
+                                                          "delete",
+                                                          "deletecollection",
+                                                          "bind",
+                                                          "escalate",
                                                           "impersonate"};
             if (std::find(std::begin(kVerbs), std::end(kVerbs), verb) == std::end(kVerbs)) {
                 from.problem("verbs", "unknown verb \"" + verb + "\"; a wildcard is not accepted");

@@ -60,11 +60,13 @@ TEST(Manifest, ReadsEverything) {
 
 struct Row {
     const char* name;
-    const char* cut;     // text of kManifest
-    const char* with;    // what replaces it
+    const char* cut;   // text of kManifest
+    const char* with;  // what replaces it
     const char* problem;
 };
-std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.name; }
+std::ostream& operator<<(std::ostream& out, const Row& row) {
+    return out << row.name;
+}
 class RefusedManifest : public testing::TestWithParam<Row> {};
 
 TEST_P(RefusedManifest, SaysWhatAndWhere) {
@@ -79,60 +81,127 @@ TEST_P(RefusedManifest, SaysWhatAndWhere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rules, RefusedManifest,
+    Rules,
+    RefusedManifest,
     testing::Values(
-        Row{"bad_json", R"("license")", "license", "the manifest is no valid JSON: offset 2044: Missing a name for object member."},
-        Row{"unknown_member", R"("fieldManager")", R"("feildManager")",
+        Row{"bad_json",
+            R"("license")",
+            "license",
+            "the manifest is no valid JSON: offset 2044: Missing a name for object member."},
+        Row{"unknown_member",
+            R"("fieldManager")",
+            R"("feildManager")",
             "/feildManager: unknown member; did you mean \"fieldManager\"?"},
-        Row{"wrong_schema", R"("schema": 1)", R"("schema": 2)", "/schema: expected an integer from 1 to 1"},
+        Row{"wrong_schema",
+            R"("schema": 1)",
+            R"("schema": 2)",
+            "/schema: expected an integer from 1 to 1"},
         Row{"no_id", R"("id": "etcd.example.com", )", "", "/id: missing"},
-        Row{"bad_id", R"("id": "etcd.example.com")", R"("id": "Etcd")", "/id: expected a DNS name like \"etcd.example.com\""},
-        Row{"abi_major", R"("major": 1)", R"("major": 2)",
-            "/abi/major: the plugin speaks ABI major 2, this host speaks 1.0; rebuild the plugin with this host's SDK"},
-        Row{"abi_minor", R"("minMinor": 0, "builtMinor": 0)", R"("minMinor": 7, "builtMinor": 7)",
+        Row{"bad_id",
+            R"("id": "etcd.example.com")",
+            R"("id": "Etcd")",
+            "/id: expected a DNS name like \"etcd.example.com\""},
+        Row{"abi_major",
+            R"("major": 1)",
+            R"("major": 2)",
+            "/abi/major: the plugin speaks ABI major 2, this host speaks 1.0; rebuild the plugin "
+            "with this host's SDK"},
+        Row{"abi_minor",
+            R"("minMinor": 0, "builtMinor": 0)",
+            R"("minMinor": 7, "builtMinor": 7)",
             "/abi/minMinor: the plugin needs ABI 1.7, this host speaks 1.0; use a newer host"},
-        Row{"extension", "capstan.client/1", "capstan.clint/1",
-            "/requires/extensions/1: this host has no extension \"capstan.clint/1\"; did you mean \"capstan.client/1\"?"},
-        Row{"draft", "capstan.client/1", "capstan.draft.raft/1",
-            "/requires/extensions/1: \"capstan.draft.raft/1\" is a draft; it needs the gate DraftExtensions"},
-        Row{"watch_without_permission", R"("resources": ["statefulsets"], "verbs": ["get", "list", "watch")",
+        Row{"extension",
+            "capstan.client/1",
+            "capstan.clint/1",
+            "/requires/extensions/1: this host has no extension \"capstan.clint/1\"; did you mean "
+            "\"capstan.client/1\"?"},
+        Row{"draft",
+            "capstan.client/1",
+            "capstan.draft.raft/1",
+            "/requires/extensions/1: \"capstan.draft.raft/1\" is a draft; it needs the gate "
+            "DraftExtensions"},
+        Row{"watch_without_permission",
+            R"("resources": ["statefulsets"], "verbs": ["get", "list", "watch")",
             R"("resources": ["statefulsets"], "verbs": ["get")",
-            "/controllers/0/watches: watches apps/v1/StatefulSet without the permission to list, watch statefulsets of group \"apps\""},
-        Row{"named_rule_for_a_wide_watch", R"("name": "creds", )", "",
-            "/controllers/0/watches: watches v1/Secret without the permission to get, list, watch secrets of group \"\""},
-        Row{"no_field_manager", R"("fieldManager": "capstan-etcd",)", "",
-            "/fieldManager: missing; a plugin with the permission to patch applies under a field manager"},
-        Row{"no_primary", R"("role": "for")", R"("role": "owns")",
+            "/controllers/0/watches: watches apps/v1/StatefulSet without the permission to list, "
+            "watch statefulsets of group \"apps\""},
+        Row{"named_rule_for_a_wide_watch",
+            R"("name": "creds", )",
+            "",
+            "/controllers/0/watches: watches v1/Secret without the permission to get, list, watch "
+            "secrets of group \"\""},
+        Row{"no_field_manager",
+            R"("fieldManager": "capstan-etcd",)",
+            "",
+            "/fieldManager: missing; a plugin with the permission to patch applies under a field "
+            "manager"},
+        Row{"no_primary",
+            R"("role": "for")",
+            R"("role": "owns")",
             "/controllers/0/watches: needs exactly one watch with the role \"for\", has 0"},
-        Row{"map_missing", R"("role": "maps")", R"("role": "owns")",
-            "/controllers/0/watches/2/map: belongs to a watch with the role \"maps\", and is needed there"},
-        Row{"predicate", R"({"generationChanged": true})", R"({"generationChange": true})",
+        Row{"map_missing",
+            R"("role": "maps")",
+            R"("role": "owns")",
+            "/controllers/0/watches/2/map: belongs to a watch with the role \"maps\", and is "
+            "needed there"},
+        Row{"predicate",
+            R"({"generationChanged": true})",
+            R"({"generationChange": true})",
             "/predicates/etcdSpec/case/update/generationChange: unknown predicate"},
-        Row{"deadline", R"("deadline": "60s")", R"("deadline": "1h")",
+        Row{"deadline",
+            R"("deadline": "60s")",
+            R"("deadline": "1h")",
             "/controllers/0/deadline: expected a duration like \"30s\" or \"5m\", from 1s to 900s"},
-        Row{"workers", R"("maxConcurrent": 10)", R"("maxConcurrent": 17)",
+        Row{"workers",
+            R"("maxConcurrent": 10)",
+            R"("maxConcurrent": 17)",
             "/controllers/0/maxConcurrent: expected an integer from 1 to 16"},
-        Row{"select_value", R"({"env": "POD_NAMESPACE"})", R"({"environment": "X"})",
-            "/controllers/0/watches/2/select/namespace: expected a string, {\"config\": pointer} or {\"env\": name}"},
-        Row{"route_without_path", R"("path": "/snapshot/full", )", "", "/routes/0: needs either \"path\" or \"prefix\""},
-        Row{"route_method", R"("POST"])", R"("FETCH"])",
+        Row{"select_value",
+            R"({"env": "POD_NAMESPACE"})",
+            R"({"environment": "X"})",
+            "/controllers/0/watches/2/select/namespace: expected a string, {\"config\": pointer} "
+            "or {\"env\": name}"},
+        Row{"route_without_path",
+            R"("path": "/snapshot/full", )",
+            "",
+            "/routes/0: needs either \"path\" or \"prefix\""},
+        Row{"route_method",
+            R"("POST"])",
+            R"("FETCH"])",
             "/routes/0/methods: \"FETCH\" is none of GET, HEAD, POST, PUT, PATCH, DELETE"},
-        Row{"verb", "\"verbs\": [\"get\"]}],\n  \"crds\"",
+        Row{"verb",
+            "\"verbs\": [\"get\"]}],\n  \"crds\"",
             "\"verbs\": [\"*\"]}],\n  \"crds\"",
             "/grants/0/verbs: unknown verb \"*\"; a wildcard is not accepted"},
-        Row{"storage", R"("storage": "v1alpha1")", R"("storage": "v1")", "/crds/0/storage: is none of \"versions\""},
-        Row{"duplicate_name", R"({"name": "heartbeat"})", R"({"name": "heartbeat"}, {"name": "heartbeat"})",
+        Row{"storage",
+            R"("storage": "v1alpha1")",
+            R"("storage": "v1")",
+            "/crds/0/storage: is none of \"versions\""},
+        Row{"duplicate_name",
+            R"({"name": "heartbeat"})",
+            R"({"name": "heartbeat"}, {"name": "heartbeat"})",
             "/services/1/name: \"heartbeat\" is there twice"},
-        Row{"process", R"({"minimum": "in-process"})", R"({"minimum": "process"})",
-            "/isolation/minimum: the plugin demands a process of its own, which this host does not have yet; "
+        Row{"process",
+            R"({"minimum": "in-process"})",
+            R"({"minimum": "process"})",
+            "/isolation/minimum: the plugin demands a process of its own, which this host does not "
+            "have yet; "
             "it runs plugins in its own process only"},
-        Row{"finalizer", R"("druid.gardener.cloud/etcd")", R"("etcd")", "/finalizers: \"etcd\" is not of the form \"domain/name\""},
-        Row{"gate_stage", R"("stage": "Alpha")", R"("stage": "alpha")",
+        Row{"finalizer",
+            R"("druid.gardener.cloud/etcd")",
+            R"("etcd")",
+            "/finalizers: \"etcd\" is not of the form \"domain/name\""},
+        Row{"gate_stage",
+            R"("stage": "Alpha")",
+            R"("stage": "alpha")",
             "/featureGates/Member/0/stage: expected Alpha, Beta, GA, Deprecated or Removed"}));
 
 TEST(Manifest, ReportsEveryProblemAtOnce) {
     Problems problems;
-    EXPECT_FALSE(parse_manifest(R"({"schema": 1, "id": "A", "version": "x", "abi": {"major": 1}, "colour": 1})", {}, problems));
+    EXPECT_FALSE(parse_manifest(
+        R"({"schema": 1, "id": "A", "version": "x", "abi": {"major": 1}, "colour": 1})",
+        {},
+        problems));
     EXPECT_EQ(problems.lines().size(), 4U);  // id, version, colour, offers nothing
 }
 

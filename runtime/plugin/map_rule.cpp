@@ -9,14 +9,18 @@ namespace capstan::plugin {
 namespace {
 
 std::string_view text_at(const json::Value* value) noexcept {
-    return value != nullptr && value->if_string() != nullptr ? std::string_view(*value->if_string()) : std::string_view();
+    return value != nullptr && value->if_string() != nullptr ? std::string_view(*value->if_string())
+                                                             : std::string_view();
 }
 
 std::string below(std::string_view path, std::string_view key) {
     return std::string(path) + "/" + json::escape_pointer_token(key);
 }
 
-void parse_refers_from(const json::Value& tree, const std::string& path, MapRule& rule, Problems& problems) {
+void parse_refers_from(const json::Value& tree,
+                       const std::string& path,
+                       MapRule& rule,
+                       Problems& problems) {
     rule.kind = MapRule::Kind::refers_from;
     const auto gvk = GroupVersionKind::parse(text_at(tree.find("gvk")));
     rule.field = text_at(tree.find("field"));
@@ -24,7 +28,8 @@ void parse_refers_from(const json::Value& tree, const std::string& path, MapRule
         problems.add(path + "/gvk", "must be the kind of this controller's \"for\" watch");
     }
     if (rule.field.empty() || !split_pointer(rule.field)) {
-        problems.add(path + "/field", "expected a JSON pointer into the primary, like \"/spec/secretRef/name\"");
+        problems.add(path + "/field",
+                     "expected a JSON pointer into the primary, like \"/spec/secretRef/name\"");
     }
     for (const json::Member& member : json::View(tree).object()) {
         if (member.key != "gvk" && member.key != "field") {
@@ -33,7 +38,10 @@ void parse_refers_from(const json::Value& tree, const std::string& path, MapRule
     }
 }
 
-void parse_name(const json::Value& tree, const std::string& path, MapRule& rule, Problems& problems) {
+void parse_name(const json::Value& tree,
+                const std::string& path,
+                MapRule& rule,
+                Problems& problems) {
     rule.kind = MapRule::Kind::name;
     rule.prefix = text_at(tree.find("prefix"));
     rule.suffix = text_at(tree.find("suffix"));
@@ -47,7 +55,10 @@ void parse_name(const json::Value& tree, const std::string& path, MapRule& rule,
     }
 }
 
-void add_owner_key(const MapRule& rule, const json::Value* object, const std::string& ns, std::vector<ObjectKey>& keys) {
+void add_owner_key(const MapRule& rule,
+                   const json::Value* object,
+                   const std::string& ns,
+                   std::vector<ObjectKey>& keys) {
     OwnerMatch match;
     match.kind = rule.primary.kind;
     match.controller = true;
@@ -55,23 +66,30 @@ void add_owner_key(const MapRule& rule, const json::Value* object, const std::st
     if (owner == nullptr) {
         return;
     }
-    const auto gvk = GroupVersionKind::from_api_version(text_at(owner->find("apiVersion")), rule.primary.kind);
+    const auto gvk =
+        GroupVersionKind::from_api_version(text_at(owner->find("apiVersion")), rule.primary.kind);
     const std::string_view name = text_at(owner->find("name"));
     if (gvk.group == rule.primary.group && !name.empty()) {
         keys.push_back({ns, std::string(name)});  // another version of the group is the same kind
     }
 }
 
-void map_one(const MapRule& rule, const json::Value* object, const MapLookups& lookups, std::vector<ObjectKey>& keys) {
+void map_one(const MapRule& rule,
+             const json::Value* object,
+             const MapLookups& lookups,
+             std::vector<ObjectKey>& keys) {
     const std::string ns(text_at(metadata(object, "namespace")));
     const std::string name(text_at(metadata(object, "name")));
     const auto append = [&keys](std::vector<ObjectKey> more) {
-        keys.insert(keys.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+        keys.insert(
+            keys.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     };
     switch (rule.kind) {
         case MapRule::Kind::identity: keys.push_back({ns, name}); return;
         case MapRule::Kind::owner: add_owner_key(rule, object, ns, keys); return;
-        case MapRule::Kind::refers_from: append(lookups.by_field(rule.primary, rule.field, name, ns)); return;
+        case MapRule::Kind::refers_from:
+            append(lookups.by_field(rule.primary, rule.field, name, ns));
+            return;
         case MapRule::Kind::all: append(lookups.all(rule.primary, ns)); return;
         case MapRule::Kind::label: {
             const std::string_view value = text_at(member(metadata(object, "labels"), rule.key));
@@ -82,7 +100,8 @@ void map_one(const MapRule& rule, const json::Value* object, const MapLookups& l
         }
         case MapRule::Kind::name: {
             const std::size_t around = rule.prefix.size() + rule.suffix.size();
-            if (name.size() > around && name.starts_with(rule.prefix) && name.ends_with(rule.suffix)) {
+            if (name.size() > around && name.starts_with(rule.prefix) &&
+                name.ends_with(rule.suffix)) {
                 keys.push_back({ns, name.substr(rule.prefix.size(), name.size() - around)});
             }
             return;
@@ -104,7 +123,9 @@ std::string_view to_string(MapRule::Kind kind) noexcept {
     return "";
 }
 
-MapRule MapRule::parse(const json::Value& tree, const GroupVersionKind& primary, std::string_view path,
+MapRule MapRule::parse(const json::Value& tree,
+                       const GroupVersionKind& primary,
+                       std::string_view path,
                        Problems& problems) {
     MapRule rule;
     rule.primary = primary;
@@ -135,7 +156,9 @@ MapRule MapRule::parse(const json::Value& tree, const GroupVersionKind& primary,
     return rule;
 }
 
-MappedKeys map_keys(const MapRule& rule, const json::Value* old_object, const json::Value* new_object,
+MappedKeys map_keys(const MapRule& rule,
+                    const json::Value* old_object,
+                    const json::Value* new_object,
                     const MapLookups& lookups) {
     MappedKeys result;
     if (new_object != nullptr) {

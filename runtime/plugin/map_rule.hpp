@@ -1,5 +1,5 @@
-// Map rules: which keys of a controller an object of one of its watches belongs to. Pure; looks into the cache only
-// through MapLookups. Thread: any (values).
+// Map rules: which keys of a controller an object of one of its watches belongs to. Pure; looks
+// into the cache only through MapLookups. Thread: any (values).
 #pragma once
 
 #include "capstan/error.hpp"
@@ -20,12 +20,15 @@ inline constexpr std::size_t kMappedKeysMax = 10'000;  // per event
 
 struct MapRule {
     enum class Kind : std::uint8_t {
-        identity,     // role "for": the object is the key
-        owner,        // role "owns": the controller owner reference leads to the key
-        refers_from,  // primaries whose `field` holds the object's name; same namespace, or any for cluster-scoped ones
-        label,        // the value of label `key` is the primary's name
-        name,         // the object's name without `prefix` and `suffix` is the primary's name
-        all,          // every primary in the object's namespace; for cluster-scoped objects every primary
+        identity,  // role "for": the object is the key
+        owner,     // role "owns": the controller owner reference leads to the key
+        // primaries whose `field` holds the object's name; same namespace, or any for
+        // cluster-scoped ones
+        refers_from,
+        label,  // the value of label `key` is the primary's name
+        name,   // the object's name without `prefix` and `suffix` is the primary's name
+        // every primary in the object's namespace; for cluster-scoped objects every primary
+        all,
     };
     Kind kind{Kind::identity};
     GroupVersionKind primary;  // the kind of the controller's "for" watch
@@ -34,14 +37,19 @@ struct MapRule {
     std::string prefix, suffix;
 
     // `tree`: the manifest's "map" of a watch with role "maps".
-    static MapRule parse(const json::Value& tree, const GroupVersionKind& primary, std::string_view path,
+    static MapRule parse(const json::Value& tree,
+                         const GroupVersionKind& primary,
+                         std::string_view path,
                          Problems& problems);
 };
 std::string_view to_string(MapRule::Kind kind) noexcept;  // "for", "owns", "refersFrom", …
 
-// How a rule sees the cached primaries. `ns` empty: all namespaces. Results may be unsorted and hold duplicates.
+// How a rule sees the cached primaries. `ns` empty: all namespaces. Results may be unsorted and
+// hold duplicates.
 struct MapLookups {
-    std::function<std::vector<ObjectKey>(const GroupVersionKind& gvk, std::string_view field, std::string_view value,
+    std::function<std::vector<ObjectKey>(const GroupVersionKind& gvk,
+                                         std::string_view field,
+                                         std::string_view value,
                                          std::string_view ns)>
         by_field;
     std::function<std::vector<ObjectKey>(const GroupVersionKind& gvk, std::string_view ns)> all;
@@ -49,12 +57,15 @@ struct MapLookups {
 
 struct MappedKeys {
     std::vector<ObjectKey> keys;  // sorted, unique
-    bool truncated{false};        // more than kMappedKeysMax: the caller counts it and relies on the resync
+    // more than kMappedKeysMax: the caller counts it and relies on the resync
+    bool truncated{false};
 };
 
-// Keys for the old and the new state of an object (either may be nullptr), so that an object which changed its owner
-// wakes both.
-MappedKeys map_keys(const MapRule& rule, const json::Value* old_object, const json::Value* new_object,
+// Keys for the old and the new state of an object (either may be nullptr), so that an object which
+// changed its owner wakes both.
+MappedKeys map_keys(const MapRule& rule,
+                    const json::Value* old_object,
+                    const json::Value* new_object,
                     const MapLookups& lookups);
 
 }  // namespace capstan::plugin

@@ -12,10 +12,14 @@ const GroupVersionKind kEtcd{"druid.gardener.cloud", "v1alpha1", "Etcd"};
 
 MapLookups lookups() {
     MapLookups result;
-    result.by_field = [](const GroupVersionKind&, std::string_view field, std::string_view value, std::string_view ns) {
+    result.by_field = [](const GroupVersionKind&,
+                         std::string_view field,
+                         std::string_view value,
+                         std::string_view ns) {
         EXPECT_EQ(field, "/spec/store/secretRef/name");
-        return value == "creds" ? std::vector<ObjectKey>{{std::string(ns), "b"}, {std::string(ns), "a"}}
-                                : std::vector<ObjectKey>{};
+        return value == "creds"
+                   ? std::vector<ObjectKey>{{std::string(ns), "b"}, {std::string(ns), "a"}}
+                   : std::vector<ObjectKey>{};
     };
     result.all = [](const GroupVersionKind&, std::string_view ns) {
         return std::vector<ObjectKey>{{std::string(ns), "x"}, {std::string(ns), "y"}};
@@ -38,7 +42,9 @@ struct Row {
     const char* new_object;
     const char* keys;
 };
-std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.name; }
+std::ostream& operator<<(std::ostream& out, const Row& row) {
+    return out << row.name;
+}
 class MapRuleRow : public testing::TestWithParam<Row> {};
 
 TEST_P(MapRuleRow, LeadsToKeys) {
@@ -53,10 +59,12 @@ TEST_P(MapRuleRow, LeadsToKeys) {
         rule = MapRule::parse(json::parse(text).value(), kEtcd, "/map", problems);
     }
     ASSERT_TRUE(problems.empty()) << problems.lines().front();
-    const json::Value before = json::parse(*row.old_object != '\0' ? row.old_object : "null").value();
-    const json::Value after = json::parse(*row.new_object != '\0' ? row.new_object : "null").value();
-    const MappedKeys mapped =
-        map_keys(rule, before.is_null() ? nullptr : &before, after.is_null() ? nullptr : &after, lookups());
+    const json::Value before =
+        json::parse(*row.old_object != '\0' ? row.old_object : "null").value();
+    const json::Value after =
+        json::parse(*row.new_object != '\0' ? row.new_object : "null").value();
+    const MappedKeys mapped = map_keys(
+        rule, before.is_null() ? nullptr : &before, after.is_null() ? nullptr : &after, lookups());
     EXPECT_EQ(joined(mapped.keys), row.keys);
     EXPECT_FALSE(mapped.truncated);
 }
@@ -66,35 +74,76 @@ constexpr const char* kOwned =
         {"apiVersion":"druid.gardener.cloud/v1beta1","kind":"Etcd","name":"main","controller":true}]}})";
 
 INSTANTIATE_TEST_SUITE_P(
-    Rules, MapRuleRow,
+    Rules,
+    MapRuleRow,
     testing::Values(
         Row{"identity", "for", "", R"({"metadata":{"namespace":"n","name":"main"}})", "n/main"},
-        Row{"identity_of_a_deleted_one", "for", R"({"metadata":{"namespace":"n","name":"main"}})", "", "n/main"},
+        Row{"identity_of_a_deleted_one",
+            "for",
+            R"({"metadata":{"namespace":"n","name":"main"}})",
+            "",
+            "n/main"},
         Row{"owner_of_another_version", "owns", "", kOwned, "n/main"},
-        Row{"owner_without_controller", "owns", "",
-            R"({"metadata":{"namespace":"n","ownerReferences":[{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"Etcd","name":"main"}]}})", ""},
-        Row{"owner_of_another_group", "owns", "",
-            R"({"metadata":{"namespace":"n","ownerReferences":[{"apiVersion":"other/v1","kind":"Etcd","name":"main","controller":true}]}})", ""},
-        Row{"owner_lost", "owns", kOwned, R"({"metadata":{"namespace":"n","name":"sts"}})", "n/main"},
-        Row{"label", R"({"label":"part-of"})", "", R"({"metadata":{"namespace":"n","labels":{"part-of":"main"}}})", "n/main"},
-        Row{"label_moved_wakes_both", R"({"label":"part-of"})", R"({"metadata":{"namespace":"n","labels":{"part-of":"a"}}})",
-            R"({"metadata":{"namespace":"n","labels":{"part-of":"b"}}})", "n/a n/b"},
+        Row{"owner_without_controller",
+            "owns",
+            "",
+            R"({"metadata":{"namespace":"n","ownerReferences":[{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"Etcd","name":"main"}]}})",
+            ""},
+        Row{"owner_of_another_group",
+            "owns",
+            "",
+            R"({"metadata":{"namespace":"n","ownerReferences":[{"apiVersion":"other/v1","kind":"Etcd","name":"main","controller":true}]}})",
+            ""},
+        Row{"owner_lost",
+            "owns",
+            kOwned,
+            R"({"metadata":{"namespace":"n","name":"sts"}})",
+            "n/main"},
+        Row{"label",
+            R"({"label":"part-of"})",
+            "",
+            R"({"metadata":{"namespace":"n","labels":{"part-of":"main"}}})",
+            "n/main"},
+        Row{"label_moved_wakes_both",
+            R"({"label":"part-of"})",
+            R"({"metadata":{"namespace":"n","labels":{"part-of":"a"}}})",
+            R"({"metadata":{"namespace":"n","labels":{"part-of":"b"}}})",
+            "n/a n/b"},
         Row{"label_absent", R"({"label":"part-of"})", "", R"({"metadata":{"namespace":"n"}})", ""},
-        Row{"name_stripped", R"({"name":{"prefix":"etcd-","suffix":"-full-snap"}})", "",
-            R"({"metadata":{"namespace":"n","name":"etcd-main-full-snap"}})", "n/main"},
-        Row{"name_too_short", R"({"name":{"suffix":"-full-snap"}})", "", R"({"metadata":{"namespace":"n","name":"-full-snap"}})", ""},
-        Row{"all_of_namespace", R"({"all":true})", "", R"({"metadata":{"namespace":"n","name":"c"}})", "n/x n/y"},
-        Row{"refers_from", R"({"refersFrom":{"gvk":"druid.gardener.cloud/v1alpha1/Etcd","field":"/spec/store/secretRef/name"}})",
-            "", R"({"metadata":{"namespace":"n","name":"creds"}})", "n/a n/b"},
-        Row{"refers_from_nobody", R"({"refersFrom":{"gvk":"druid.gardener.cloud/v1alpha1/Etcd","field":"/spec/store/secretRef/name"}})",
-            "", R"({"metadata":{"namespace":"n","name":"other"}})", ""}));
+        Row{"name_stripped",
+            R"({"name":{"prefix":"etcd-","suffix":"-full-snap"}})",
+            "",
+            R"({"metadata":{"namespace":"n","name":"etcd-main-full-snap"}})",
+            "n/main"},
+        Row{"name_too_short",
+            R"({"name":{"suffix":"-full-snap"}})",
+            "",
+            R"({"metadata":{"namespace":"n","name":"-full-snap"}})",
+            ""},
+        Row{"all_of_namespace",
+            R"({"all":true})",
+            "",
+            R"({"metadata":{"namespace":"n","name":"c"}})",
+            "n/x n/y"},
+        Row{"refers_from",
+            R"({"refersFrom":{"gvk":"druid.gardener.cloud/v1alpha1/Etcd","field":"/spec/store/secretRef/name"}})",
+            "",
+            R"({"metadata":{"namespace":"n","name":"creds"}})",
+            "n/a n/b"},
+        Row{"refers_from_nobody",
+            R"({"refersFrom":{"gvk":"druid.gardener.cloud/v1alpha1/Etcd","field":"/spec/store/secretRef/name"}})",
+            "",
+            R"({"metadata":{"namespace":"n","name":"other"}})",
+            ""}));
 
 struct BadRow {
     const char* name;
     const char* rule;
     const char* problem;
 };
-std::ostream& operator<<(std::ostream& out, const BadRow& row) { return out << row.name; }
+std::ostream& operator<<(std::ostream& out, const BadRow& row) {
+    return out << row.name;
+}
 class RefusedMapRule : public testing::TestWithParam<BadRow> {};
 
 TEST_P(RefusedMapRule, NamesThePlace) {
@@ -105,13 +154,22 @@ TEST_P(RefusedMapRule, NamesThePlace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rules, RefusedMapRule,
-    testing::Values(BadRow{"unknown", R"({"plugin":true})", "/map/plugin: unknown map rule; known are refersFrom, label, name, all"},
-                    BadRow{"two", R"({"all":true,"label":"x"})", "/map: expected an object with one of refersFrom, label, name, all"},
-                    BadRow{"other_primary", R"({"refersFrom":{"gvk":"v1/Pod","field":"/spec"}})",
-                           "/map/refersFrom/gvk: must be the kind of this controller's \"for\" watch"},
-                    BadRow{"bad_field", R"({"refersFrom":{"gvk":"druid.gardener.cloud/v1alpha1/Etcd","field":"spec"}})",
-                           "/map/refersFrom/field: expected a JSON pointer into the primary, like \"/spec/secretRef/name\""}));
+    Rules,
+    RefusedMapRule,
+    testing::Values(
+        BadRow{"unknown",
+               R"({"plugin":true})",
+               "/map/plugin: unknown map rule; known are refersFrom, label, name, all"},
+        BadRow{"two",
+               R"({"all":true,"label":"x"})",
+               "/map: expected an object with one of refersFrom, label, name, all"},
+        BadRow{"other_primary",
+               R"({"refersFrom":{"gvk":"v1/Pod","field":"/spec"}})",
+               "/map/refersFrom/gvk: must be the kind of this controller's \"for\" watch"},
+        BadRow{"bad_field",
+               R"({"refersFrom":{"gvk":"druid.gardener.cloud/v1alpha1/Etcd","field":"spec"}})",
+               "/map/refersFrom/field: expected a JSON pointer into the primary, like "
+               "\"/spec/secretRef/name\""}));
 
 TEST(MapRule, CutsFloodsAtItsLimit) {
     MapRule rule;

@@ -19,20 +19,27 @@ namespace {
 
 using Entry = const capstan_plugin*(const capstan_host*);
 
-Error named(const std::string& path, const std::string& what) { return {Code::invalid, path + ": " + what, {}}; }
+Error named(const std::string& path, const std::string& what) {
+    return {Code::invalid, path + ": " + what, {}};
+}
 
-std::string_view view_of(capstan_str text) noexcept { return {text.ptr, static_cast<std::size_t>(text.len)}; }
+std::string_view view_of(capstan_str text) noexcept {
+    return {text.ptr, static_cast<std::size_t>(text.len)};
+}
 
 Result<void> make_private_directory(const std::string& path) {
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-        return fail(Code::unavailable, "cannot make the directory " + path + ": " + std::strerror(errno));
+        return fail(Code::unavailable,
+                    "cannot make the directory " + path + ": " + std::strerror(errno));
     }
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
         return fail(Code::invalid, path + " is not a directory");
     }
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 || status.st_uid != ::geteuid()) {
-        return fail(Code::invalid, "the directory " + path + " must belong to this user and be writable by nobody else");
+        return fail(
+            Code::invalid,
+            "the directory " + path + " must belong to this user and be writable by nobody else");
     }
     return ok();
 }
@@ -40,13 +47,18 @@ Result<void> make_private_directory(const std::string& path) {
 Result<void> check_executable_mount(const std::string& directory) {
     struct statvfs mount {};
     if (::statvfs(directory.c_str(), &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0) {
-        return fail(Code::invalid, directory + " is mounted noexec, nothing can be loaded from there; choose another cache directory");
+        return fail(Code::invalid,
+                    directory +
+                        " is mounted noexec, nothing can be loaded from there; choose another "
+                        "cache directory");
     }
     return ok();
 }
 
 // The private copy of the checked bytes; its digest is computed while it is written.
-Result<std::string> private_copy(const std::string& cache_dir, const PluginFile& file, const std::string& sha256) {
+Result<std::string> private_copy(const std::string& cache_dir,
+                                 const PluginFile& file,
+                                 const std::string& sha256) {
     CAPSTAN_TRY(make_private_directory(cache_dir));
     CAPSTAN_TRY(check_executable_mount(cache_dir));
     const std::string directory = cache_dir + "/sha256-" + sha256;
@@ -77,8 +89,9 @@ void collect_refusal(const capstan_host* host, capstan_rc, capstan_str message) 
     entry->reason = std::string(view_of(message).substr(0, 512));
 }
 
-// Everything that was ever mapped, of all loaders; never destroyed, see module.hpp. It is the one global of this folder,
-// because the mappings are global to the process too. Loaders live on one thread.
+// Everything that was ever mapped, of all loaders; never destroyed, see module.hpp. It is the one
+// global of this folder, because the mappings are global to the process too. Loaders live on one
+// thread.
 struct Kept {
     std::vector<std::unique_ptr<boost::dll::shared_library>> libraries;
     std::vector<std::unique_ptr<Module>> modules;
@@ -98,7 +111,8 @@ Result<Entry*> map_library(const std::string& path) {
                       boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local | mode);
         return &library->get<Entry>(std::string(kEntrySymbol));
     } catch (const std::exception& e) {  // carries dlerror's text, the error_code overload does not
-        return fail(Code::invalid, "the dynamic loader refuses it: " + std::string(e.what()).substr(0, 512));
+        return fail(Code::invalid,
+                    "the dynamic loader refuses it: " + std::string(e.what()).substr(0, 512));
     }
 }
 
@@ -108,15 +122,16 @@ std::string answer_problem(const capstan_plugin& table, const Manifest& manifest
                std::to_string(sizeof(capstan_plugin));
     }
     if (table.head.abi >> 16U != manifest.abi_major) {
-        return "its code speaks ABI major " + std::to_string(table.head.abi >> 16U) + ", its manifest says " +
-               std::to_string(manifest.abi_major);
+        return "its code speaks ABI major " + std::to_string(table.head.abi >> 16U) +
+               ", its manifest says " + std::to_string(manifest.abi_major);
     }
     if (view_of(table.id) != manifest.id || view_of(table.version) != manifest.version) {
-        return "its code says it is " + std::string(view_of(table.id)) + " " + std::string(view_of(table.version)) +
-               ", its manifest says " + manifest.id + " " + manifest.version;
+        return "its code says it is " + std::string(view_of(table.id)) + " " +
+               std::string(view_of(table.version)) + ", its manifest says " + manifest.id + " " +
+               manifest.version;
     }
-    if (table.create == nullptr || table.start == nullptr || table.reconcile == nullptr || table.stop == nullptr ||
-        table.destroy == nullptr) {
+    if (table.create == nullptr || table.start == nullptr || table.reconcile == nullptr ||
+        table.stop == nullptr || table.destroy == nullptr) {
         return "its table lacks create, start, reconcile, stop or destroy";
     }
     return "";
@@ -149,7 +164,9 @@ Result<Candidate> Loader::check(const std::string& path) {
     }
     for (const Module* module : modules_) {
         if (module->manifest().id == report.manifest->id) {
-            return fail(named(path, "the plugin id " + report.manifest->id + " is loaded already, from " + module->path()));
+            return fail(named(path,
+                              "the plugin id " + report.manifest->id + " is loaded already, from " +
+                                  module->path()));
         }
     }
     Candidate candidate;
@@ -175,12 +192,15 @@ Result<Candidate> Loader::check(const std::string& path) {
 
 Result<Module*> Loader::load(Candidate candidate, const capstan_host* host) {
     const std::string& source = candidate.source_path_;
-    const bool duplicate = std::any_of(modules_.begin(), modules_.end(), [&candidate](const Module* module) {
-        return module->manifest().id == candidate.manifest_.id;
-    });
+    const bool duplicate =
+        std::any_of(modules_.begin(), modules_.end(), [&candidate](const Module* module) {
+            return module->manifest().id == candidate.manifest_.id;
+        });
     if (duplicate || modules_.size() == kModulesMax) {
-        return fail(named(source, duplicate ? "the plugin id " + candidate.manifest_.id + " is loaded already"
-                                            : "more than 64 plugins"));
+        return fail(named(source,
+                          duplicate
+                              ? "the plugin id " + candidate.manifest_.id + " is loaded already"
+                              : "more than 64 plugins"));
     }
     const auto entry = map_library(candidate.load_path_);
     if (!entry) {
@@ -190,8 +210,10 @@ Result<Module*> Loader::load(Candidate candidate, const capstan_host* host) {
     entry_host.host.refuse = &collect_refusal;
     const capstan_plugin* table = entry.value()(&entry_host.host);
     if (table == nullptr) {
-        return fail(named(source, "it refuses to be loaded: " +
-                                      (entry_host.reason.empty() ? "it gives no reason" : entry_host.reason)));
+        return fail(
+            named(source,
+                  "it refuses to be loaded: " +
+                      (entry_host.reason.empty() ? "it gives no reason" : entry_host.reason)));
     }
     if (const std::string problem = answer_problem(*table, candidate.manifest_); !problem.empty()) {
         return fail(named(source, problem));
@@ -207,8 +229,10 @@ Result<Module*> Loader::load(Candidate candidate, const capstan_host* host) {
     const bool lacks_service = !module->manifest_.services.empty() && module->service_ == nullptr;
     const bool lacks_server = !module->manifest_.routes.empty() && module->http_server_ == nullptr;
     if (lacks_service || lacks_server) {
-        return fail(named(source, lacks_service ? "its manifest names services, its code has no capstan.service/1"
-                                                : "its manifest names routes, its code has no capstan.http-server/1"));
+        return fail(named(
+            source,
+            lacks_service ? "its manifest names services, its code has no capstan.service/1"
+                          : "its manifest names routes, its code has no capstan.http-server/1"));
     }
     modules_.push_back(module);
     return module;

@@ -6,10 +6,10 @@
 //     CAPSTAN_TRY(Module* module, loader.load(std::move(candidate), host));
 //     module->table().create(host, config, &ctl);
 //
-// What is mapped is a private copy under a path that holds the file's digest, because glibc hands out the old mapping
-// for a path it has seen. Libraries are marked NODELETE and their handles are leaked on purpose: a thread-local
-// destructor or a running thread of an unloaded plugin is a crash. Thread: one loader on one thread; a Module is
-// immutable.
+// What is mapped is a private copy under a path that holds the file's digest, because glibc hands
+// out the old mapping for a path it has seen. Libraries are marked NODELETE and their handles are
+// leaked on purpose: a thread-local destructor or a running thread of an unloaded plugin is a
+// crash. Thread: one loader on one thread; a Module is immutable.
 #pragma once
 
 #include "capstan/capstan.h"
@@ -69,7 +69,8 @@ private:
 };
 
 struct LoaderOptions {
-    std::string cache_dir;  // absolute, ours alone (0700 is made); copies go to <cache_dir>/sha256-<hex>/plugin.so
+    // absolute, ours alone (0700 is made); copies go to <cache_dir>/sha256-<hex>/plugin.so
+    std::string cache_dir;
     HostOffer host;
     bool check_permissions{true};
 };
@@ -80,12 +81,14 @@ public:
 
     // Errors: invalid or unsupported, one sentence per reason, joined by "; "; each names the file.
     Result<Candidate> check(const std::string& path);
-    // Maps the copy and calls its entry with `host`, which must live as long as the process. Errors: invalid (the
-    // loader's own text; an entry that refused, with its reason; an answer that contradicts the manifest; an id that is
-    // loaded already). Code of the plugin may have run.
+    // Maps the copy and calls its entry with `host`, which must live as long as the process.
+    // Errors: invalid (the loader's own text; an entry that refused, with its reason; an answer
+    // that contradicts the manifest; an id that is loaded already). Code of the plugin may have
+    // run.
     Result<Module*> load(Candidate candidate, const capstan_host* host);
 
-    const std::vector<Module*>& modules() const noexcept { return modules_; }  // in order of loading; never freed
+    // in order of loading; never freed
+    const std::vector<Module*>& modules() const noexcept { return modules_; }
 
 private:
     LoaderOptions options_;

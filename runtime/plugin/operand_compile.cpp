@@ -8,12 +8,20 @@ namespace capstan::plugin {
 
 namespace {
 
-std::string below(const std::string& path, std::string_view key) { return path + "/" + json::escape_pointer_token(key); }
+std::string below(const std::string& path, std::string_view key) {
+    return path + "/" + json::escape_pointer_token(key);
+}
 
 std::optional<Source> reference_of(std::string_view key) noexcept {
     static constexpr std::pair<std::string_view, Source> kReferences[] = {
-        {"new", Source::new_object}, {"old", Source::old_object}, {"item", Source::item}, {"config", Source::config},
-        {"owner", Source::owner},    {"gate", Source::gate},      {"len", Source::length}, {"concat", Source::concat},
+        {"new", Source::new_object},
+        {"old", Source::old_object},
+        {"item", Source::item},
+        {"config", Source::config},
+        {"owner", Source::owner},
+        {"gate", Source::gate},
+        {"len", Source::length},
+        {"concat", Source::concat},
         {"diff", Source::diff}};
     for (const auto& [name, source] : kReferences) {
         if (name == key) {
@@ -28,7 +36,9 @@ bool takes_options(Source source) noexcept {
            source == Source::config || source == Source::owner;
 }
 
-bool is_scalar(const json::Value& value) noexcept { return !value.is_null() && !value.is_array() && !value.is_object(); }
+bool is_scalar(const json::Value& value) noexcept {
+    return !value.is_null() && !value.is_array() && !value.is_object();
+}
 
 }  // namespace
 
@@ -53,7 +63,8 @@ std::optional<SplitPointer> split_pointer(std::string_view text) {
             token.key += raw[i] == '0' ? '~' : '/';
         }
         std::size_t index = 0;
-        const auto [end, error] = std::from_chars(token.key.data(), token.key.data() + token.key.size(), index);
+        const auto [end, error] =
+            std::from_chars(token.key.data(), token.key.data() + token.key.size(), index);
         if (error == std::errc{} && end == token.key.data() + token.key.size() &&
             (token.key.size() == 1 || token.key.front() != '0')) {
             token.index = index;
@@ -98,7 +109,8 @@ std::uint16_t OperandCompiler::add_owner(const json::Value& tree, const std::str
         } else if (member.key == "controller" && member.value.if_bool() != nullptr) {
             match.controller = *member.value.if_bool();
         } else {
-            problems_.add(at, "expected \"kind\" or \"apiVersion\" (string), or \"controller\" (boolean)");
+            problems_.add(
+                at, "expected \"kind\" or \"apiVersion\" (string), or \"controller\" (boolean)");
         }
     }
     program_.owners.push_back(std::move(match));
@@ -107,7 +119,9 @@ std::uint16_t OperandCompiler::add_owner(const json::Value& tree, const std::str
 
 std::uint16_t OperandCompiler::literal(const json::Value& tree, const std::string& path) {
     if (!is_scalar(tree)) {
-        problems_.add(path, "expected a string, number or boolean (absence is tested by \"exists\" and \"absent\")");
+        problems_.add(path,
+                      "expected a string, number or boolean (absence is tested by \"exists\" and "
+                      "\"absent\")");
     }
     if (program_.operands.size() >= kPredicateOperandsMax) {
         if (program_.operands.size() == kPredicateOperandsMax) {
@@ -120,7 +134,9 @@ std::uint16_t OperandCompiler::literal(const json::Value& tree, const std::strin
     return static_cast<std::uint16_t>(program_.operands.size() - 1);
 }
 
-std::uint16_t OperandCompiler::compile(const json::Value& tree, const std::string& path, bool in_item,
+std::uint16_t OperandCompiler::compile(const json::Value& tree,
+                                       const std::string& path,
+                                       bool in_item,
                                        std::size_t depth) {
     if (!tree.is_object()) {
         return literal(tree, path);
@@ -131,17 +147,23 @@ std::uint16_t OperandCompiler::compile(const json::Value& tree, const std::strin
     for (const json::Member& member : members) {
         if (const auto source = reference_of(member.key)) {
             if (head != nullptr) {
-                problems_.add(path, "an operand has one source, not both \"" + head->key + "\" and \"" + member.key + "\"");
+                problems_.add(path,
+                              "an operand has one source, not both \"" + head->key + "\" and \"" +
+                                  member.key + "\"");
                 break;
             }
             head = &member;
             operand.source = *source;
         }
     }
-    if (head == nullptr || depth > kOperandDepthMax || program_.operands.size() >= kPredicateOperandsMax) {
-        problems_.add(path, head == nullptr ? "expected a literal, or an object with new, old, item, config, gate, owner, "
-                                              "concat, diff or len"
-                                            : "operands nest too deep or are too many");
+    if (head == nullptr || depth > kOperandDepthMax ||
+        program_.operands.size() >= kPredicateOperandsMax) {
+        problems_.add(
+            path,
+            head == nullptr
+                ? "expected a literal, or an object with new, old, item, config, gate, owner, "
+                  "concat, diff or len"
+                : "operands nest too deep or are too many");
         return literal(json::Value(false), path);
     }
     if (operand.source == Source::item && !in_item) {
@@ -155,12 +177,16 @@ std::uint16_t OperandCompiler::compile(const json::Value& tree, const std::strin
     return static_cast<std::uint16_t>(program_.operands.size() - 1);
 }
 
-void OperandCompiler::compile_list(Operand& operand, const json::Member& list, const std::string& path, bool in_item,
+void OperandCompiler::compile_list(Operand& operand,
+                                   const json::Member& list,
+                                   const std::string& path,
+                                   bool in_item,
                                    std::size_t depth) {
     const json::Array* items = list.value.if_array();
     const bool is_diff = operand.source == Source::diff;
     if (items == nullptr || items->empty() || (is_diff && items->size() != 2)) {
-        problems_.add(path, is_diff ? "expected a list of two operands" : "expected a list of operands");
+        problems_.add(path,
+                      is_diff ? "expected a list of two operands" : "expected a list of operands");
         operand.source = Source::literal;
         operand.literal = json::Value(false);
         return;
@@ -176,7 +202,9 @@ void OperandCompiler::compile_list(Operand& operand, const json::Member& list, c
     operand.count = static_cast<std::uint16_t>(indexes.size());
 }
 
-void OperandCompiler::compile_reference(Operand& operand, const json::Object& members, const std::string& path) {
+void OperandCompiler::compile_reference(Operand& operand,
+                                        const json::Object& members,
+                                        const std::string& path) {
     for (const json::Member& member : members) {
         const std::string at = below(path, member.key);
         if (const auto source = reference_of(member.key)) {
@@ -184,9 +212,11 @@ void OperandCompiler::compile_reference(Operand& operand, const json::Object& me
                 operand.first = add_owner(member.value, at);
             } else if (*source == Source::gate) {
                 const std::string name(json::View(member.value).string_or(""));
-                const bool known = context_.gates == nullptr ||
-                                   std::any_of(context_.gates->gates().begin(), context_.gates->gates().end(),
-                                               [&name](const Gate& gate) { return gate.name == name; });
+                const bool known =
+                    context_.gates == nullptr ||
+                    std::any_of(context_.gates->gates().begin(),
+                                context_.gates->gates().end(),
+                                [&name](const Gate& gate) { return gate.name == name; });
                 if (name.empty() || !known) {
                     problems_.add(at, "expected a gate of \"featureGates\"");
                 }
@@ -244,7 +274,9 @@ void OperandCompiler::unify(const std::vector<std::uint16_t>& indexes, const std
             continue;
         }
         if (common != As::none && common != type) {
-            problems_.add(path, "compares " + std::string(to_string(common)) + " with " + std::string(to_string(type)));
+            problems_.add(path,
+                          "compares " + std::string(to_string(common)) + " with " +
+                              std::string(to_string(type)));
         }
         common = type;
     }
@@ -257,8 +289,9 @@ void OperandCompiler::freeze(const std::string& path) {
     for (Operand& operand : program_.operands) {
         operand.constant = convert(operand.literal, operand.as);
         if (operand.constant.kind == OperandValue::Kind::error) {
-            problems_.add(path, "the literal " + json::dump(operand.literal) + " is no " +
-                                    std::string(to_string(operand.as)));
+            problems_.add(path,
+                          "the literal " + json::dump(operand.literal) + " is no " +
+                              std::string(to_string(operand.as)));
         }
     }
 }

@@ -13,10 +13,13 @@ namespace {
 using Kind = OperandValue::Kind;
 constexpr Int128 kNano = 1'000'000'000;
 constexpr int kQuantityDigitsMax = 28;  // 10^28 * 10^9 stays below 2^127
-const Int128 kExactMax = static_cast<Int128>(INT64_MAX) * kNano;  // the range of Kubernetes quantities
+// the range of Kubernetes quantities
+const Int128 kExactMax = static_cast<Int128>(INT64_MAX) * kNano;
 
-constexpr std::pair<std::string_view, As> kNames[] = {{"int", As::integer},   {"quantity", As::quantity},
-                                                      {"duration", As::duration}, {"time", As::time},
+constexpr std::pair<std::string_view, As> kNames[] = {{"int", As::integer},
+                                                      {"quantity", As::quantity},
+                                                      {"duration", As::duration},
+                                                      {"time", As::time},
                                                       {"string", As::text}};
 
 OperandValue exact_value(Kind kind, Int128 exact) {
@@ -39,7 +42,8 @@ OperandValue plain(const json::Value& value) {
             result.truth = *value.if_bool();
             return result;
         }
-        case json::Kind::integer: return exact_value(Kind::number, static_cast<Int128>(*value.if_int()) * kNano);
+        case json::Kind::integer:
+            return exact_value(Kind::number, static_cast<Int128>(*value.if_int()) * kNano);
         case json::Kind::real: return real_value(*value.if_real());
         case json::Kind::string: {
             OperandValue result = OperandValue::of(Kind::text);
@@ -66,8 +70,10 @@ OperandValue to_integer(const json::Value& value) {
             return exact_value(Kind::number, static_cast<Int128>(number) * kNano);
         }
     }
-    if (const double* real = value.if_real(); real != nullptr && std::trunc(*real) == *real && std::fabs(*real) < 9e15) {
-        return exact_value(Kind::number, static_cast<Int128>(static_cast<std::int64_t>(*real)) * kNano);
+    if (const double* real = value.if_real();
+        real != nullptr && std::trunc(*real) == *real && std::fabs(*real) < 9e15) {
+        return exact_value(Kind::number,
+                           static_cast<Int128>(static_cast<std::int64_t>(*real)) * kNano);
     }
     return OperandValue::of(Kind::error);
 }
@@ -76,7 +82,8 @@ OperandValue to_quantity(const json::Value& value) {
     if (value.if_int() != nullptr || value.if_real() != nullptr) {
         return plain(value);
     }
-    const auto parsed = value.if_string() != nullptr ? parse_quantity(*value.if_string()) : std::nullopt;
+    const auto parsed =
+        value.if_string() != nullptr ? parse_quantity(*value.if_string()) : std::nullopt;
     return parsed ? exact_value(Kind::number, *parsed) : OperandValue::of(Kind::error);
 }
 
@@ -96,10 +103,22 @@ struct Suffix {
 };
 
 std::optional<Suffix> suffix_of(std::string_view text) {
-    static constexpr std::pair<std::string_view, Suffix> kSuffixes[] = {
-        {"", {}},          {"n", {-9, 0}},    {"u", {-6, 0}},    {"m", {-3, 0}},    {"k", {3, 0}},     {"M", {6, 0}},
-        {"G", {9, 0}},     {"T", {12, 0}},    {"P", {15, 0}},    {"E", {18, 0}},    {"Ki", {0, 10}},   {"Mi", {0, 20}},
-        {"Gi", {0, 30}},   {"Ti", {0, 40}},   {"Pi", {0, 50}},   {"Ei", {0, 60}}};
+    static constexpr std::pair<std::string_view, Suffix> kSuffixes[] = {{"", {}},
+                                                                        {"n", {-9, 0}},
+                                                                        {"u", {-6, 0}},
+                                                                        {"m", {-3, 0}},
+                                                                        {"k", {3, 0}},
+                                                                        {"M", {6, 0}},
+                                                                        {"G", {9, 0}},
+                                                                        {"T", {12, 0}},
+                                                                        {"P", {15, 0}},
+                                                                        {"E", {18, 0}},
+                                                                        {"Ki", {0, 10}},
+                                                                        {"Mi", {0, 20}},
+                                                                        {"Gi", {0, 30}},
+                                                                        {"Ti", {0, 40}},
+                                                                        {"Pi", {0, 50}},
+                                                                        {"Ei", {0, 60}}};
     for (const auto& [name, suffix] : kSuffixes) {
         if (name == text) {
             return suffix;
@@ -109,7 +128,8 @@ std::optional<Suffix> suffix_of(std::string_view text) {
         int power = 0;
         const char* begin = text.data() + (text[1] == '+' ? 2 : 1);
         const auto [end, error] = std::from_chars(begin, text.data() + text.size(), power);
-        if (error == std::errc{} && end == text.data() + text.size() && power >= -30 && power <= 30) {
+        if (error == std::errc{} && end == text.data() + text.size() && power >= -30 &&
+            power <= 30) {
             return Suffix{power, 0};
         }
     }
@@ -192,7 +212,8 @@ std::optional<Int128> parse_quantity(std::string_view text) {
     if (!has_digit || !suffix || fraction > kQuantityDigitsMax) {
         return std::nullopt;
     }
-    // Binary suffixes first, so that 0.5Gi is exact; then the decimal point and nano units together.
+    // Binary suffixes first, so that 0.5Gi is exact; then the decimal point and nano units
+    // together.
     Int128 shifted = mantissa;
     for (int i = 0; i < suffix->shift2; ++i) {
         if (shifted > (static_cast<Int128>(1) << 125)) {
@@ -227,7 +248,8 @@ std::optional<std::string> text_of(const OperandValue& value) {
         case Kind::real: {
             char buffer[32];
             const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value.real);
-            return error == std::errc{} ? std::optional<std::string>(std::string(buffer, end)) : std::nullopt;
+            return error == std::errc{} ? std::optional<std::string>(std::string(buffer, end))
+                                        : std::nullopt;
         }
         default: return std::nullopt;
     }
@@ -242,12 +264,16 @@ OperandValue convert(const json::Value& value, As as) {
         case As::quantity: return to_quantity(value);
         case As::text: return to_text(value);
         case As::duration: {
-            const auto parsed = value.if_string() != nullptr ? parse_duration(*value.if_string()) : std::nullopt;
-            return parsed ? exact_value(Kind::duration, parsed->count()) : OperandValue::of(Kind::error);
+            const auto parsed =
+                value.if_string() != nullptr ? parse_duration(*value.if_string()) : std::nullopt;
+            return parsed ? exact_value(Kind::duration, parsed->count())
+                          : OperandValue::of(Kind::error);
         }
         case As::time: {
-            const auto parsed = value.if_string() != nullptr ? parse_rfc3339(*value.if_string()) : std::nullopt;
-            return parsed ? exact_value(Kind::time, parsed->time_since_epoch().count()) : OperandValue::of(Kind::error);
+            const auto parsed =
+                value.if_string() != nullptr ? parse_rfc3339(*value.if_string()) : std::nullopt;
+            return parsed ? exact_value(Kind::time, parsed->time_since_epoch().count())
+                          : OperandValue::of(Kind::error);
         }
         case As::none: break;
     }
@@ -256,7 +282,9 @@ OperandValue convert(const json::Value& value, As as) {
 
 namespace {
 
-bool is_numeric(Kind kind) noexcept { return kind == Kind::number || kind == Kind::real; }
+bool is_numeric(Kind kind) noexcept {
+    return kind == Kind::number || kind == Kind::real;
+}
 
 double real_of(const OperandValue& value) noexcept {
     return value.kind == Kind::real ? value.real : static_cast<double>(value.exact) / 1e9;
@@ -289,7 +317,8 @@ bool equal(const OperandValue& a, const OperandValue& b) {
 
 std::optional<int> order(const OperandValue& a, const OperandValue& b) {
     if (is_numeric(a.kind) && is_numeric(b.kind)) {
-        return a.kind == Kind::number && b.kind == Kind::number ? sign(a.exact, b.exact) : sign(real_of(a), real_of(b));
+        return a.kind == Kind::number && b.kind == Kind::number ? sign(a.exact, b.exact)
+                                                                : sign(real_of(a), real_of(b));
     }
     if (a.kind != b.kind) {
         return std::nullopt;

@@ -1,4 +1,5 @@
-// One value inside a predicate: an exact number, a duration, a time, a text, a truth value. Internal to predicates.
+// One value inside a predicate: an exact number, a duration, a time, a text, a truth value.
+// Internal to predicates.
 // Thread: any (values).
 #pragma once
 
@@ -20,14 +21,14 @@ __extension__ typedef __int128 Int128;  // exact quantities: 2^63 in nano units 
 struct OperandValue {
     enum class Kind : std::uint8_t {
         absent,
-        error,     // a conversion failed
-        number,    // int, quantity: `exact` in 10^-9
+        error,   // a conversion failed
+        number,  // int, quantity: `exact` in 10^-9
         real,
         duration,  // `exact` in ns
         time,      // `exact` in ns since 1970
         text,
         boolean,
-        json,      // an array or object: only equal or not
+        json,  // an array or object: only equal or not
     };
     Kind kind{Kind::absent};
     bool truth{false};
@@ -38,7 +39,9 @@ struct OperandValue {
     std::string owned;
     const json::Value* json{nullptr};
 
-    std::string_view text() const noexcept { return owns_text ? std::string_view(owned) : borrowed; }
+    std::string_view text() const noexcept {
+        return owns_text ? std::string_view(owned) : borrowed;
+    }
     static OperandValue of(Kind kind) noexcept {
         OperandValue value;
         value.kind = kind;
@@ -48,10 +51,12 @@ struct OperandValue {
 
 // Borrows texts from `value`. JSON null is absent. A failed conversion is Kind::error.
 OperandValue convert(const json::Value& value, As as);
-std::optional<std::string> text_of(const OperandValue& value);  // for concat and "as": "string"; nullopt: no scalar
+std::optional<std::string> text_of(
+    const OperandValue& value);  // for concat and "as": "string"; nullopt: no scalar
 OperandValue text_value(std::string text);
 
-// "1.5Gi", "100m", "1e3" in 10^-9 units, rounded up as Kubernetes does. nullopt: malformed or out of range.
+// "1.5Gi", "100m", "1e3" in 10^-9 units, rounded up as Kubernetes does. nullopt: malformed or out
+// of range.
 std::optional<Int128> parse_quantity(std::string_view text);
 
 bool equal(const OperandValue& a, const OperandValue& b);  // different kinds are unequal

@@ -25,15 +25,19 @@ auto broken(std::string_view what) {
 class Sha256 {
 public:
     Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-        CAPSTAN_CHECK(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1, "no sha256");
+        CAPSTAN_CHECK(
+            context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1,
+            "no sha256");
     }
     void add(std::span<const std::byte> bytes) {
-        CAPSTAN_CHECK(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1, "sha256 update");
+        CAPSTAN_CHECK(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1,
+                      "sha256 update");
     }
     std::string hex() {
         std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
         unsigned int length = 0;
-        CAPSTAN_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), &length) == 1, "sha256 final");
+        CAPSTAN_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), &length) == 1,
+                      "sha256 final");
         std::string text;
         for (unsigned int i = 0; i < length; ++i) {
             constexpr char kDigits[] = "0123456789abcdef";
@@ -47,10 +51,12 @@ private:
     std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
 };
 
-Result<void> for_each_chunk(const PluginFile& file, const std::function<Result<void>(std::span<const std::byte>)>& use) {
+Result<void> for_each_chunk(const PluginFile& file,
+                            const std::function<Result<void>(std::span<const std::byte>)>& use) {
     std::vector<std::byte> chunk(kChunkBytes);
     for (std::uint64_t at = 0; at < file.size();) {
-        const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, file.size() - at));
+        const auto length =
+            static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, file.size() - at));
         const std::span<std::byte> part(chunk.data(), length);
         CAPSTAN_TRY(file.read_at(at, part));
         CAPSTAN_TRY(use(part));
@@ -95,14 +101,18 @@ Result<std::unique_ptr<PluginFile>> PluginFile::open(const std::string& path) {
     }
     const auto size = static_cast<std::uint64_t>(status.st_size);
     // The constructor is private, so make_unique cannot call it.
-    return std::unique_ptr<PluginFile>(new PluginFile(descriptor, size, status.st_mode));  // tidy: allow new
+    return std::unique_ptr<PluginFile>(
+        new PluginFile(descriptor, size, status.st_mode));  // tidy: allow new
 }
 
-PluginFile::~PluginFile() { ::close(descriptor_); }
+PluginFile::~PluginFile() {
+    ::close(descriptor_);
+}
 
 Result<void> PluginFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
     while (!out.empty()) {
-        const ssize_t count = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
+        const ssize_t count =
+            ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
         if (count < 0) {
             if (errno == EINTR) {
                 continue;
@@ -129,15 +139,17 @@ Result<std::string> PluginFile::sha256_hex() const {
 
 Result<std::string> PluginFile::copy_to(const std::string& path) const {
     const std::string temporary = path + ".tmp";
-    const int out = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0500);
+    const int out =
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0500);
     if (out < 0) {
         return broken("cannot write the private copy " + temporary);
     }
     Sha256 digest;
-    Result<void> copied = for_each_chunk(*this, [&](std::span<const std::byte> bytes) -> Result<void> {
-        digest.add(bytes);
-        return write_all(out, bytes);
-    });
+    Result<void> copied =
+        for_each_chunk(*this, [&](std::span<const std::byte> bytes) -> Result<void> {
+            digest.add(bytes);
+            return write_all(out, bytes);
+        });
     if (copied && ::fsync(out) != 0) {
         copied = broken("cannot write the private copy " + temporary);
     }
@@ -158,12 +170,14 @@ std::vector<std::string> permission_problems(const PluginFile& file, const std::
         problems.emplace_back("is writable by everyone; chmod o-w it");
     }
     const std::size_t slash = path.rfind('/');
-    const std::string directory = slash == std::string::npos ? "." : (slash == 0 ? "/" : path.substr(0, slash));
+    const std::string directory =
+        slash == std::string::npos ? "." : (slash == 0 ? "/" : path.substr(0, slash));
     struct stat status {};
     if (::stat(directory.c_str(), &status) != 0) {
         problems.push_back("lies in " + directory + ", which cannot be examined");
     } else if ((status.st_mode & S_IWOTH) != 0) {
-        problems.push_back("lies in " + directory + ", which is writable by everyone; chmod o-w it");
+        problems.push_back("lies in " + directory +
+                           ", which is writable by everyone; chmod o-w it");
     }
     return problems;
 }

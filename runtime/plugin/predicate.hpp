@@ -1,13 +1,16 @@
-// Predicates: which event of a watched object wakes the plugin. Data in the manifest, evaluated by the host.
+// Predicates: which event of a watched object wakes the plugin. Data in the manifest, evaluated by
+// the host.
 //
-// A JSON tree is compiled once into a flat program with split pointers; evaluating allocates nothing but the texts of
-// `concat`. The grammar is in docs/plugin-guide.md. Predicates fail open: an error while evaluating (a failed
-// conversion, operands that cannot be ordered, more than kAnyItemItemsMax items) makes the whole predicate true and is
-// reported, because a spurious reconcile is cheap and a lost event is a stuck object.
+// A JSON tree is compiled once into a flat program with split pointers; evaluating allocates
+// nothing but the texts of `concat`. The grammar is in docs/plugin-guide.md. Predicates fail open:
+// an error while evaluating (a failed conversion, operands that cannot be ordered, more than
+// kAnyItemItemsMax items) makes the whole predicate true and is reported, because a spurious
+// reconcile is cheap and a lost event is a stuck object.
 //
-// "The object" is the new one; on delete, the old one. `exists`, `absent`, `annotation`, `owned`, `condition`,
-// `deleting`, `labels` without "of", `anyItem`, `len` and `owner` look at it. {"new": …} and {"old": …} do not switch.
-// Transition atoms (`changed`, `labelsChanged`, …) compare old and new with "absent" as a value.
+// "The object" is the new one; on delete, the old one. `exists`, `absent`, `annotation`, `owned`,
+// `condition`, `deleting`, `labels` without "of", `anyItem`, `len` and `owner` look at it. {"new":
+// …} and {"old": …} do not switch. Transition atoms (`changed`, `labelsChanged`, …) compare old and
+// new with "absent" as a value.
 // Thread: any; compiled predicates are immutable and shared by copies.
 #pragma once
 
@@ -32,11 +35,12 @@ inline constexpr std::size_t kAnyItemItemsMax = 1000;
 inline constexpr std::size_t kPointerTokensMax = 32;
 
 enum class EventType : std::uint8_t {
-    create,    // old is absent
+    create,  // old is absent
     update,
-    removal,   // "delete" in the grammar; new is absent
-    resync,    // replay of the cache: old and new are the cached object
-    external,  // queue, timer, configuration or gate change: old and new are the cached object, or absent
+    removal,  // "delete" in the grammar; new is absent
+    resync,   // replay of the cache: old and new are the cached object
+    // queue, timer, configuration or gate change: old and new are the cached object, or absent
+    external,
 };
 std::string_view to_string(EventType type) noexcept;  // "create", "delete", …
 
@@ -45,19 +49,21 @@ struct EventView {
     EventType type{EventType::update};
     const json::Value* old_object{nullptr};  // nullptr: absent
     const json::Value* new_object{nullptr};
-    const json::Value* config{nullptr};  // the plugin's own configuration; nullptr: everything absent
-    const GateSet* gates{nullptr};       // nullptr: every gate off
+    // the plugin's own configuration; nullptr: everything absent
+    const json::Value* config{nullptr};
+    const GateSet* gates{nullptr};  // nullptr: every gate off
 };
 
 struct Verdict {
     bool pass{true};
-    bool error{false};   // failed open; to be counted
-    bool forced{false};  // not suppressible: deletion starts of an object that carries one of the plugin's finalizers
+    bool error{false};  // failed open; to be counted
+    // not suppressible: deletion starts of an object that carries one of the plugin's finalizers
+    bool forced{false};
 };
 
 struct PredicateContext {
-    const json::Value* named{nullptr};            // the manifest's "predicates"; nullptr: none
-    const GateTable* gates{nullptr};              // {"gate": NAME} must be one of these; nullptr: not checked
+    const json::Value* named{nullptr};  // the manifest's "predicates"; nullptr: none
+    const GateTable* gates{nullptr};    // {"gate": NAME} must be one of these; nullptr: not checked
     const std::vector<std::string>* finalizers{nullptr};  // the manifest's "finalizers"; copied
 };
 
@@ -66,8 +72,11 @@ public:
     struct Program;  // internal
 
     Predicate();  // passes everything
-    // `path`: where `tree` stands in the manifest; every problem begins with it. On problems the result passes everything.
-    static Predicate compile(const json::Value& tree, const PredicateContext& context, std::string_view path,
+    // `path`: where `tree` stands in the manifest; every problem begins with it. On problems the
+    // result passes everything.
+    static Predicate compile(const json::Value& tree,
+                             const PredicateContext& context,
+                             std::string_view path,
                              Problems& problems);
 
     Verdict evaluate(const EventView& event) const;
@@ -75,7 +84,8 @@ public:
     std::size_t node_count() const noexcept;
 
 private:
-    std::shared_ptr<const Program> program_;  // shared because copies of a watch share it; immutable
+    // shared because copies of a watch share it; immutable
+    std::shared_ptr<const Program> program_;
 };
 
 }  // namespace capstan::plugin

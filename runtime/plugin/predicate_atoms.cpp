@@ -9,13 +9,20 @@ namespace {
 
 constexpr std::size_t kListMax = 64;
 
-std::string below(const std::string& path, std::string_view key) { return path + "/" + json::escape_pointer_token(key); }
+std::string below(const std::string& path, std::string_view key) {
+    return path + "/" + json::escape_pointer_token(key);
+}
 
 }  // namespace
 
-void PredicateCompiler::labels(Node& node, const json::Object& all, const json::Value& value, const std::string& path) {
-    auto selector = value.is_string() ? LabelSelector::parse(*value.if_string())
-                                      : Result<LabelSelector>(fail(Code::invalid, "expected a label selector string"));
+void PredicateCompiler::labels(Node& node,
+                               const json::Object& all,
+                               const json::Value& value,
+                               const std::string& path) {
+    auto selector =
+        value.is_string()
+            ? LabelSelector::parse(*value.if_string())
+            : Result<LabelSelector>(fail(Code::invalid, "expected a label selector string"));
     if (!selector) {
         problems_.add(path, selector.error().message);
         return;
@@ -30,11 +37,15 @@ void PredicateCompiler::labels(Node& node, const json::Object& all, const json::
         if (of != "new" && of != "old" && of != "either") {
             problems_.add(path.substr(0, path.rfind('/')) + "/of", "expected new, old or either");
         }
-        node.side = of == "old" ? Side::old_object : (of == "either" ? Side::either : Side::new_object);
+        node.side =
+            of == "old" ? Side::old_object : (of == "either" ? Side::either : Side::new_object);
     }
 }
 
-void PredicateCompiler::annotation(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::annotation(Node& node,
+                                   const json::Object&,
+                                   const json::Value& value,
+                                   const std::string& path) {
     std::string key;
     std::vector<std::string> values;
     bool any_value = true;
@@ -64,11 +75,17 @@ void PredicateCompiler::annotation(Node& node, const json::Object&, const json::
     node.extra = any_value ? 1 : 0;
 }
 
-void PredicateCompiler::owned(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::owned(Node& node,
+                              const json::Object&,
+                              const json::Value& value,
+                              const std::string& path) {
     node.first = operands_.add_owner(value, path);
 }
 
-void PredicateCompiler::condition(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::condition(Node& node,
+                                  const json::Object&,
+                                  const json::Value& value,
+                                  const std::string& path) {
     ConditionMatch match;
     for (const json::Member& member : json::View(value).object()) {
         const std::string at = below(path, member.key);
@@ -76,7 +93,8 @@ void PredicateCompiler::condition(Node& node, const json::Object&, const json::V
             match.type = *member.value.if_string();
         } else if (member.key == "status" && member.value.is_string()) {
             match.status = *member.value.if_string();
-        } else if (member.key == "changed" && member.value.if_bool() != nullptr && *member.value.if_bool()) {
+        } else if (member.key == "changed" && member.value.if_bool() != nullptr &&
+                   *member.value.if_bool()) {
             match.changed = true;
         } else {
             problems_.add(at, "expected \"type\", \"status\" (strings) or \"changed\" (true)");
@@ -89,22 +107,30 @@ void PredicateCompiler::condition(Node& node, const json::Object&, const json::V
     node.first = static_cast<std::uint16_t>(program_->conditions.size() - 1);
 }
 
-void PredicateCompiler::comparison(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::comparison(Node& node,
+                                   const json::Object&,
+                                   const json::Value& value,
+                                   const std::string& path) {
     const json::Array* sides = value.if_array();
     if (sides == nullptr || sides->size() != 2) {
         problems_.add(path, "expected a list of two operands");
         return;
     }
-    const std::vector<std::uint16_t> indexes = {operands_.compile((*sides)[0], path + "/0", in_item_),
-                                                operands_.compile((*sides)[1], path + "/1", in_item_)};
+    const std::vector<std::uint16_t> indexes = {
+        operands_.compile((*sides)[0], path + "/0", in_item_),
+        operands_.compile((*sides)[1], path + "/1", in_item_)};
     operands_.unify(indexes, path);
     node.first = operands_.add_arguments(indexes);
     node.count = 2;
 }
 
-void PredicateCompiler::in(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::in(Node& node,
+                           const json::Object&,
+                           const json::Value& value,
+                           const std::string& path) {
     const json::Array* sides = value.if_array();
-    const json::Array* list = sides != nullptr && sides->size() == 2 ? (*sides)[1].if_array() : nullptr;
+    const json::Array* list =
+        sides != nullptr && sides->size() == 2 ? (*sides)[1].if_array() : nullptr;
     if (list == nullptr || list->empty() || list->size() > kListMax) {
         problems_.add(path, "expected an operand and a list of 1 to 64 literals");
         return;
@@ -118,7 +144,10 @@ void PredicateCompiler::in(Node& node, const json::Object&, const json::Value& v
     node.count = static_cast<std::uint16_t>(indexes.size());
 }
 
-void PredicateCompiler::affix(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::affix(Node& node,
+                              const json::Object&,
+                              const json::Value& value,
+                              const std::string& path) {
     const json::Array* sides = value.if_array();
     if (sides == nullptr || sides->size() != 2 || !(*sides)[1].is_string()) {
         problems_.add(path, "expected an operand and a string");
@@ -129,21 +158,29 @@ void PredicateCompiler::affix(Node& node, const json::Object&, const json::Value
     node.count = 2;
 }
 
-void PredicateCompiler::crosses(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::crosses(Node& node,
+                                const json::Object&,
+                                const json::Value& value,
+                                const std::string& path) {
     const json::Value* parts[] = {value.find("old"), value.find("new"), value.find("bound")};
     const std::string_view direction = json::View(value)["dir"].string_or("");
-    if (parts[0] == nullptr || parts[1] == nullptr || parts[2] == nullptr || value.if_object()->size() != 4 ||
+    if (parts[0] == nullptr || parts[1] == nullptr || parts[2] == nullptr ||
+        value.if_object()->size() != 4 ||
         (direction != "up" && direction != "down" && direction != "either")) {
-        problems_.add(path, "needs exactly \"old\", \"new\", \"bound\" and \"dir\" (up, down or either)");
+        problems_.add(path,
+                      "needs exactly \"old\", \"new\", \"bound\" and \"dir\" (up, down or either)");
         return;
     }
-    const std::vector<std::uint16_t> indexes = {operands_.compile(*parts[0], path + "/old", in_item_),
-                                                operands_.compile(*parts[1], path + "/new", in_item_),
-                                                operands_.compile(*parts[2], path + "/bound", in_item_)};
+    const std::vector<std::uint16_t> indexes = {
+        operands_.compile(*parts[0], path + "/old", in_item_),
+        operands_.compile(*parts[1], path + "/new", in_item_),
+        operands_.compile(*parts[2], path + "/bound", in_item_)};
     operands_.unify(indexes, path);
     node.first = operands_.add_arguments(indexes);
     node.count = 3;
-    node.direction = direction == "up" ? Direction::up : (direction == "down" ? Direction::down : Direction::either);
+    node.direction = direction == "up"
+                         ? Direction::up
+                         : (direction == "down" ? Direction::down : Direction::either);
 }
 
 namespace {
@@ -163,13 +200,18 @@ bool is_item_predicate(const json::Value& tree) {
     if (key == "not") {
         return is_item_predicate(value);
     }
-    static constexpr std::string_view kComparisons[] = {"eq", "ne", "lt", "le", "gt", "ge", "in", "prefix", "suffix"};
-    return std::find(std::begin(kComparisons), std::end(kComparisons), key) != std::end(kComparisons);
+    static constexpr std::string_view kComparisons[] = {
+        "eq", "ne", "lt", "le", "gt", "ge", "in", "prefix", "suffix"};
+    return std::find(std::begin(kComparisons), std::end(kComparisons), key) !=
+           std::end(kComparisons);
 }
 
 }  // namespace
 
-void PredicateCompiler::any_item(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::any_item(Node& node,
+                                 const json::Object&,
+                                 const json::Value& value,
+                                 const std::string& path) {
     const json::Value* at = value.find("at");
     const json::Value* where = value.find("where");
     if (at == nullptr || where == nullptr || value.if_object()->size() != 2) {
@@ -177,7 +219,9 @@ void PredicateCompiler::any_item(Node& node, const json::Object&, const json::Va
         return;
     }
     if (in_item_ || !is_item_predicate(*where)) {
-        problems_.add(path + "/where", "only comparisons (eq ne lt le gt ge in prefix suffix), joined by all, any and not");
+        problems_.add(
+            path + "/where",
+            "only comparisons (eq ne lt le gt ge in prefix suffix), joined by all, any and not");
         return;
     }
     node.first = operands_.add_pointer(*at, path + "/at");

@@ -19,7 +19,6 @@ const json::Value* resolve(std::span<const PointerToken> tokens, const json::Val
     return root != nullptr && !root->is_null() ? root : nullptr;
 }
 
-
 const json::Value* member(const json::Value* value, std::string_view key) noexcept {
     const json::Value* found = value != nullptr ? value->find(key) : nullptr;
     return found != nullptr && !found->is_null() ? found : nullptr;
@@ -29,7 +28,9 @@ const json::Value* metadata(const json::Value* object, std::string_view key) noe
     return member(member(object, "metadata"), key);
 }
 
-bool is_deleting(const json::Value* object) noexcept { return metadata(object, "deletionTimestamp") != nullptr; }
+bool is_deleting(const json::Value* object) noexcept {
+    return metadata(object, "deletionTimestamp") != nullptr;
+}
 
 bool is_text(const json::Value* value, std::string_view text) noexcept {
     return value != nullptr && value->if_string() != nullptr && *value->if_string() == text;
@@ -55,7 +56,10 @@ std::optional<TokenLists> below(const TokenLists& ignored, std::string_view key)
     return result;
 }
 
-bool object_differs(const json::Object& a, const json::Value& b, const TokenLists& ignored, bool only_absence) {
+bool object_differs(const json::Object& a,
+                    const json::Value& b,
+                    const TokenLists& ignored,
+                    bool only_absence) {
     for (const json::Member& entry : a) {
         const auto rest = below(ignored, entry.key);
         if (!rest) {
@@ -77,7 +81,8 @@ bool differs_except(const json::Value* a, const json::Value* b, const TokenLists
         return differs(a, b);
     }
     if (a->is_object() && b->is_object()) {
-        return object_differs(*a->if_object(), *b, ignored, false) || object_differs(*b->if_object(), *a, ignored, true);
+        return object_differs(*a->if_object(), *b, ignored, false) ||
+               object_differs(*b->if_object(), *a, ignored, true);
     }
     if (a->is_array() && b->is_array() && a->if_array()->size() == b->if_array()->size()) {
         for (std::size_t i = 0; i < a->if_array()->size(); ++i) {
@@ -91,14 +96,18 @@ bool differs_except(const json::Value* a, const json::Value* b, const TokenLists
     return differs(a, b);
 }
 
-bool map_changed(const json::Value* before, const json::Value* after, std::span<const std::string> keys) {
+bool map_changed(const json::Value* before,
+                 const json::Value* after,
+                 std::span<const std::string> keys) {
     if (!keys.empty()) {
-        return std::any_of(keys.begin(), keys.end(),
-                           [&](const std::string& key) { return differs(member(before, key), member(after, key)); });
+        return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+            return differs(member(before, key), member(after, key));
+        });
     }
     const bool nothing_before = before == nullptr || json::View(*before).object().empty();
     const bool nothing_after = after == nullptr || json::View(*after).object().empty();
-    return nothing_before || nothing_after ? nothing_before != nothing_after : differs(before, after);
+    return nothing_before || nothing_after ? nothing_before != nothing_after
+                                           : differs(before, after);
 }
 
 const json::Value* find_owner(const json::Value* object, const OwnerMatch& match) noexcept {
@@ -108,7 +117,8 @@ const json::Value* find_owner(const json::Value* object, const OwnerMatch& match
     }
     for (const json::Value& owner : *owners->if_array()) {
         const json::Value* controller = owner.find("controller");
-        const bool controls = controller != nullptr && controller->if_bool() != nullptr && *controller->if_bool();
+        const bool controls =
+            controller != nullptr && controller->if_bool() != nullptr && *controller->if_bool();
         if ((match.kind.empty() || is_text(owner.find("kind"), match.kind)) &&
             (match.api_version.empty() || is_text(owner.find("apiVersion"), match.api_version)) &&
             (!match.controller || *match.controller == controls)) {

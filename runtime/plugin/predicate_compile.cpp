@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::size_t kListMax = 64;
 
-std::string below(const std::string& path, std::string_view key) { return path + "/" + json::escape_pointer_token(key); }
+std::string below(const std::string& path, std::string_view key) {
+    return path + "/" + json::escape_pointer_token(key);
+}
 
 constexpr std::string_view kEventNames[] = {"create", "update", "delete", "resync", "external"};
 
@@ -26,7 +28,9 @@ bool has_word(std::string_view words, std::string_view word) {
 
 }  // namespace
 
-std::string_view to_string(EventType type) noexcept { return kEventNames[static_cast<std::size_t>(type)]; }
+std::string_view to_string(EventType type) noexcept {
+    return kEventNames[static_cast<std::size_t>(type)];
+}
 
 const PredicateCompiler::Atom PredicateCompiler::kAtoms[] = {
     {"all", Op::all, &PredicateCompiler::list, ""},
@@ -59,13 +63,16 @@ const PredicateCompiler::Atom PredicateCompiler::kAtoms[] = {
 };
 
 const PredicateCompiler::Atom* PredicateCompiler::find_atom(std::string_view name) noexcept {
-    const auto* at = std::find_if(std::begin(kAtoms), std::end(kAtoms), [name](const Atom& a) { return a.name == name; });
+    const auto* at = std::find_if(
+        std::begin(kAtoms), std::end(kAtoms), [name](const Atom& a) { return a.name == name; });
     return at == std::end(kAtoms) ? nullptr : at;
 }
 
-std::shared_ptr<const Predicate::Program> PredicateCompiler::compile(const json::Value& tree,
-                                                                     const PredicateContext& context,
-                                                                     std::string_view path, Problems& problems) {
+std::shared_ptr<const Predicate::Program> PredicateCompiler::compile(
+    const json::Value& tree,
+    const PredicateContext& context,
+    std::string_view path,
+    Problems& problems) {
     PredicateCompiler compiler(context, problems);
     const std::string at(path);
     compiler.program_->root = compiler.predicate(tree, at, 1);
@@ -84,7 +91,9 @@ std::uint16_t PredicateCompiler::add(const Node& node, const std::string& path) 
     return static_cast<std::uint16_t>(program_->nodes.size() - 1);
 }
 
-std::uint16_t PredicateCompiler::predicate(const json::Value& tree, const std::string& path, std::size_t depth) {
+std::uint16_t PredicateCompiler::predicate(const json::Value& tree,
+                                           const std::string& path,
+                                           std::size_t depth) {
     Node never;
     if (program_->nodes.size() > kPredicateNodesMax) {
         return 0;  // reported
@@ -104,15 +113,18 @@ std::uint16_t PredicateCompiler::predicate(const json::Value& tree, const std::s
     return object(*tree.if_object(), path, depth);
 }
 
-std::uint16_t PredicateCompiler::object(const json::Object& members, const std::string& path, std::size_t depth) {
+std::uint16_t PredicateCompiler::object(const json::Object& members,
+                                        const std::string& path,
+                                        std::size_t depth) {
     const json::Member* head = nullptr;
     for (const json::Member& member : members) {
         if (member.key != "use" && find_atom(member.key) == nullptr) {
             continue;
         }
         if (head != nullptr) {
-            problems_.add(path, "holds two predicates, \"" + head->key + "\" and \"" + member.key +
-                                    "\"; join them with \"all\" or \"any\"");
+            problems_.add(path,
+                          "holds two predicates, \"" + head->key + "\" and \"" + member.key +
+                              "\"; join them with \"all\" or \"any\"");
             return add({}, path);
         }
         head = &member;
@@ -143,7 +155,9 @@ std::uint16_t PredicateCompiler::object(const json::Object& members, const std::
     return index;
 }
 
-std::uint16_t PredicateCompiler::use(const json::Value& name, const std::string& path, std::size_t depth) {
+std::uint16_t PredicateCompiler::use(const json::Value& name,
+                                     const std::string& path,
+                                     std::size_t depth) {
     const std::string wanted(json::View(name).string_or(""));
     const json::Value* named = context_.named != nullptr ? context_.named->find(wanted) : nullptr;
     if (named == nullptr) {
@@ -166,7 +180,10 @@ void PredicateCompiler::set_children(Node& node, const std::vector<std::uint16_t
     program_->children.insert(program_->children.end(), indexes.begin(), indexes.end());
 }
 
-void PredicateCompiler::list(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::list(Node& node,
+                             const json::Object&,
+                             const json::Value& value,
+                             const std::string& path) {
     const json::Array* items = value.if_array();
     if (items == nullptr || items->empty() || items->size() > kListMax) {
         problems_.add(path, "expected a list of 1 to 64 predicates");
@@ -180,20 +197,28 @@ void PredicateCompiler::list(Node& node, const json::Object&, const json::Value&
     set_children(node, indexes);
 }
 
-void PredicateCompiler::negate(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::negate(Node& node,
+                               const json::Object&,
+                               const json::Value& value,
+                               const std::string& path) {
     set_children(node, {predicate(value, path, depth_ + 1)});
 }
 
-void PredicateCompiler::by_event(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::by_event(Node& node,
+                                 const json::Object&,
+                                 const json::Value& value,
+                                 const std::string& path) {
     const json::Value* otherwise = value.find("else");
     if (otherwise == nullptr) {
         problems_.add(path, "needs \"else\"");
         return;
     }
     for (const json::Member& member : *value.if_object()) {
-        if (member.key != "else" && std::find(std::begin(kEventNames), std::end(kEventNames), member.key) ==
-                                        std::end(kEventNames)) {
-            problems_.add(below(path, member.key), "expected create, update, delete, resync, external or else");
+        if (member.key != "else" &&
+            std::find(std::begin(kEventNames), std::end(kEventNames), member.key) ==
+                std::end(kEventNames)) {
+            problems_.add(below(path, member.key),
+                          "expected create, update, delete, resync, external or else");
         }
     }
     const std::size_t depth = depth_;
@@ -201,18 +226,23 @@ void PredicateCompiler::by_event(Node& node, const json::Object&, const json::Va
     std::vector<std::uint16_t> indexes;
     for (const std::string_view name : kEventNames) {
         const json::Value* branch = value.find(name);
-        indexes.push_back(branch == nullptr ? fallback : predicate(*branch, below(path, name), depth + 1));
+        indexes.push_back(branch == nullptr ? fallback
+                                            : predicate(*branch, below(path, name), depth + 1));
     }
     set_children(node, indexes);
 }
 
-void PredicateCompiler::flag(Node&, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::flag(Node&,
+                             const json::Object&,
+                             const json::Value& value,
+                             const std::string& path) {
     if (value.if_bool() == nullptr || !*value.if_bool()) {
         problems_.add(path, "is written with true (negate it with \"not\")");
     }
 }
 
-std::vector<std::uint16_t> PredicateCompiler::pointers_of(const json::Value& value, const std::string& path) {
+std::vector<std::uint16_t> PredicateCompiler::pointers_of(const json::Value& value,
+                                                          const std::string& path) {
     std::vector<std::uint16_t> indexes;
     if (const json::Array* items = value.if_array()) {
         if (items->empty() || items->size() > kListMax) {
@@ -227,7 +257,10 @@ std::vector<std::uint16_t> PredicateCompiler::pointers_of(const json::Value& val
     return indexes;
 }
 
-void PredicateCompiler::changed(Node& node, const json::Object& all, const json::Value& value, const std::string& path) {
+void PredicateCompiler::changed(Node& node,
+                                const json::Object& all,
+                                const json::Value& value,
+                                const std::string& path) {
     const std::vector<std::uint16_t> changed = pointers_of(value, path);
     node.first = static_cast<std::uint16_t>(program_->pointers.size() - changed.size());
     node.count = static_cast<std::uint16_t>(changed.size());
@@ -242,18 +275,22 @@ void PredicateCompiler::changed(Node& node, const json::Object& all, const json:
                 return text.starts_with(program_->pointers[c].text + "/");
             });
             if (!inside) {
-                problems_.add(at, "\"" + text + "\" lies below none of the pointers in \"changed\"");
+                problems_.add(at,
+                              "\"" + text + "\" lies below none of the pointers in \"changed\"");
             }
             ++node.extra;
         }
     }
 }
 
-std::vector<std::string> PredicateCompiler::texts_of(const json::Value& value, const std::string& path) {
+std::vector<std::string> PredicateCompiler::texts_of(const json::Value& value,
+                                                     const std::string& path) {
     std::vector<std::string> texts;
     const json::Array* items = value.if_array();
     const bool all_texts = items != nullptr && items->size() <= kListMax &&
-                           std::all_of(items->begin(), items->end(), [](const json::Value& v) { return v.is_string(); });
+                           std::all_of(items->begin(), items->end(), [](const json::Value& v) {
+                               return v.is_string();
+                           });
     if (!all_texts) {
         problems_.add(path, "expected a list of at most 64 strings");
         return texts;
@@ -264,7 +301,10 @@ std::vector<std::string> PredicateCompiler::texts_of(const json::Value& value, c
     return texts;
 }
 
-void PredicateCompiler::keys(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::keys(Node& node,
+                             const json::Object&,
+                             const json::Value& value,
+                             const std::string& path) {
     node.first = static_cast<std::uint16_t>(program_->texts.size());
     for (std::string& text : texts_of(value, path)) {
         operands_.add_text(std::move(text));
@@ -272,7 +312,10 @@ void PredicateCompiler::keys(Node& node, const json::Object&, const json::Value&
     }
 }
 
-void PredicateCompiler::pointer(Node& node, const json::Object&, const json::Value& value, const std::string& path) {
+void PredicateCompiler::pointer(Node& node,
+                                const json::Object&,
+                                const json::Value& value,
+                                const std::string& path) {
     node.first = operands_.add_pointer(value, path);
 }
 
@@ -284,7 +327,9 @@ Predicate::Predicate() {
     program_ = std::move(program);
 }
 
-Predicate Predicate::compile(const json::Value& tree, const PredicateContext& context, std::string_view path,
+Predicate Predicate::compile(const json::Value& tree,
+                             const PredicateContext& context,
+                             std::string_view path,
                              Problems& problems) {
     Predicate predicate;
     Problems found;

@@ -13,13 +13,19 @@ namespace capstan::plugin {
 // Operands: O and LIT of the grammar.
 class OperandCompiler {
 public:
-    OperandCompiler(Predicate::Program& program, const PredicateContext& context, Problems& problems) noexcept
+    OperandCompiler(Predicate::Program& program,
+                    const PredicateContext& context,
+                    Problems& problems) noexcept
         : program_(program), context_(context), problems_(problems) {}
 
     // Index of the operand. `in_item`: {"item": …} is allowed.
-    std::uint16_t compile(const json::Value& tree, const std::string& path, bool in_item, std::size_t depth = 1);
+    std::uint16_t compile(const json::Value& tree,
+                          const std::string& path,
+                          bool in_item,
+                          std::size_t depth = 1);
     std::uint16_t literal(const json::Value& tree, const std::string& path);
-    // Gives the operands of one comparison their common type: what one says, the literals and silent references take.
+    // Gives the operands of one comparison their common type: what one says, the literals and
+    // silent references take.
     void unify(const std::vector<std::uint16_t>& indexes, const std::string& path);
     void freeze(const std::string& path);  // converts constants, once nothing moves any more
 
@@ -30,7 +36,10 @@ public:
 
 private:
     void compile_reference(Operand& operand, const json::Object& members, const std::string& path);
-    void compile_list(Operand& operand, const json::Member& list, const std::string& path, bool in_item,
+    void compile_list(Operand& operand,
+                      const json::Member& list,
+                      const std::string& path,
+                      bool in_item,
                       std::size_t depth);
     As type_of(const Operand& operand) const;
     void give_type(std::uint16_t index, As type);
@@ -43,14 +52,21 @@ private:
 class PredicateCompiler {
 public:
     PredicateCompiler(const PredicateContext& context, Problems& problems)
-        : context_(context), problems_(problems), program_(std::make_shared<Predicate::Program>()),
+        : context_(context),
+          problems_(problems),
+          program_(std::make_shared<Predicate::Program>()),
           operands_(*program_, context, problems) {}
 
-    static std::shared_ptr<const Predicate::Program> compile(const json::Value& tree, const PredicateContext& context,
-                                                             std::string_view path, Problems& problems);
+    static std::shared_ptr<const Predicate::Program> compile(const json::Value& tree,
+                                                             const PredicateContext& context,
+                                                             std::string_view path,
+                                                             Problems& problems);
 
 private:
-    using Handler = void (PredicateCompiler::*)(Node&, const json::Object&, const json::Value&, const std::string&);
+    using Handler = void (PredicateCompiler::*)(Node&,
+                                                const json::Object&,
+                                                const json::Value&,
+                                                const std::string&);
     struct Atom {
         std::string_view name;
         Op op;
@@ -67,20 +83,47 @@ private:
 
     void list(Node& node, const json::Object&, const json::Value& value, const std::string& path);
     void negate(Node& node, const json::Object&, const json::Value& value, const std::string& path);
-    void by_event(Node& node, const json::Object&, const json::Value& value, const std::string& path);
+    void by_event(Node& node,
+                  const json::Object&,
+                  const json::Value& value,
+                  const std::string& path);
     void flag(Node& node, const json::Object&, const json::Value& value, const std::string& path);
-    void changed(Node& node, const json::Object& all, const json::Value& value, const std::string& path);
+    void changed(Node& node,
+                 const json::Object& all,
+                 const json::Value& value,
+                 const std::string& path);
     void keys(Node& node, const json::Object&, const json::Value& value, const std::string& path);
-    void pointer(Node& node, const json::Object&, const json::Value& value, const std::string& path);
-    void labels(Node& node, const json::Object& all, const json::Value& value, const std::string& path);
-    void annotation(Node& node, const json::Object&, const json::Value& value, const std::string& path);
+    void pointer(Node& node,
+                 const json::Object&,
+                 const json::Value& value,
+                 const std::string& path);
+    void labels(Node& node,
+                const json::Object& all,
+                const json::Value& value,
+                const std::string& path);
+    void annotation(Node& node,
+                    const json::Object&,
+                    const json::Value& value,
+                    const std::string& path);
     void owned(Node& node, const json::Object&, const json::Value& value, const std::string& path);
-    void condition(Node& node, const json::Object&, const json::Value& value, const std::string& path);
-    void comparison(Node& node, const json::Object&, const json::Value& value, const std::string& path);
+    void condition(Node& node,
+                   const json::Object&,
+                   const json::Value& value,
+                   const std::string& path);
+    void comparison(Node& node,
+                    const json::Object&,
+                    const json::Value& value,
+                    const std::string& path);
     void in(Node& node, const json::Object&, const json::Value& value, const std::string& path);
     void affix(Node& node, const json::Object&, const json::Value& value, const std::string& path);
-    void crosses(Node& node, const json::Object&, const json::Value& value, const std::string& path);
-    void any_item(Node& node, const json::Object&, const json::Value& value, const std::string& path);
+    void crosses(Node& node,
+                 const json::Object&,
+                 const json::Value& value,
+                 const std::string& path);
+    void any_item(Node& node,
+                  const json::Object&,
+                  const json::Value& value,
+                  const std::string& path);
 
     std::vector<std::string> texts_of(const json::Value& value, const std::string& path);
     void set_children(Node& node, const std::vector<std::uint16_t>& indexes);

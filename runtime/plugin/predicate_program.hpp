@@ -30,10 +30,35 @@ std::optional<SplitPointer> split_pointer(std::string_view text);
 const json::Value* resolve(std::span<const PointerToken> tokens, const json::Value* root) noexcept;
 
 enum class Op : std::uint8_t {
-    always, never, all, any, negate, by_event,
-    generation_changed, deletion_started, deleting, changed, labels_changed, annotations_changed,
-    exists, absent, labels, annotation, owned, condition,
-    eq, ne, lt, le, gt, ge, in, prefix, suffix, crosses, any_item,
+    always,
+    never,
+    all,
+    any,
+    negate,
+    by_event,
+    generation_changed,
+    deletion_started,
+    deleting,
+    changed,
+    labels_changed,
+    annotations_changed,
+    exists,
+    absent,
+    labels,
+    annotation,
+    owned,
+    condition,
+    eq,
+    ne,
+    lt,
+    le,
+    gt,
+    ge,
+    in,
+    prefix,
+    suffix,
+    crosses,
+    any_item,
 };
 
 enum class Side : std::uint8_t { subject, new_object, old_object, either };
@@ -47,11 +72,12 @@ struct Node {
     std::uint16_t extra{0};
     Side side{Side::subject};
     Direction direction{Direction::either};
-    // all any negate: children · by_event: 5 children, by EventType · changed: pointers, then `extra` ignored ones
-    // exists absent: one pointer · labels_changed annotations_changed: texts · labels: selector `first`
-    // annotation: texts: key, values…; `extra` 1: any value · owned: owner `first` · condition: condition `first`
-    // eq…ge: 2 operands · in: 1 + n operands · prefix suffix: 2 operands · crosses: old, new, bound operands
-    // any_item: pointer `first`, child node `extra`
+    // all any negate: children · by_event: 5 children, by EventType · changed: pointers, then
+    // `extra` ignored ones exists absent: one pointer · labels_changed annotations_changed: texts ·
+    // labels: selector `first` annotation: texts: key, values…; `extra` 1: any value · owned: owner
+    //        `first` · condition: condition `first`
+    // eq…ge: 2 operands · in: 1 + n operands · prefix suffix: 2 operands · crosses: old, new, bound
+    // operands any_item: pointer `first`, child node `extra`
 };
 
 struct OwnerMatch {
@@ -64,20 +90,32 @@ struct ConditionMatch {
     bool changed{false};
 };
 
-enum class Source : std::uint8_t { literal, new_object, old_object, item, config, gate, owner, concat, diff, length };
+enum class Source : std::uint8_t {
+    literal,
+    new_object,
+    old_object,
+    item,
+    config,
+    gate,
+    owner,
+    concat,
+    diff,
+    length
+};
 
 struct Operand {
     Source source{Source::literal};
     As as{As::none};
-    std::uint16_t first{0};  // pointer, text (gate), owner, or the first of `count` operand references
+    // pointer, text (gate), owner, or the first of `count` operand references
+    std::uint16_t first{0};
     std::uint16_t count{0};
-    json::Value literal;     // also the default of a reference; null: none
-    OperandValue constant;   // `literal` converted; borrows from it (a Program never moves)
+    json::Value literal;    // also the default of a reference; null: none
+    OperandValue constant;  // `literal` converted; borrows from it (a Program never moves)
 };
 
 struct Predicate::Program {
     std::vector<Node> nodes;
-    std::vector<std::uint16_t> children;   // node indexes
+    std::vector<std::uint16_t> children;  // node indexes
     std::vector<Operand> operands;
     std::vector<std::uint16_t> arguments;  // operand indexes
     std::vector<SplitPointer> pointers;

@@ -24,19 +24,25 @@ public:
     }
 
 private:
-    // A first sight of an object that is already being deleted counts: the event that started it may have been missed.
+    // A first sight of an object that is already being deleted counts: the event that started it
+    // may have been missed.
     bool starts_deletion() const noexcept {
-        if (event_.new_object == nullptr || !is_deleting(event_.new_object) || is_deleting(event_.old_object)) {
+        if (event_.new_object == nullptr || !is_deleting(event_.new_object) ||
+            is_deleting(event_.old_object)) {
             return false;
         }
         const json::Value* finalizers = metadata(event_.new_object, "finalizers");
         if (finalizers == nullptr || finalizers->if_array() == nullptr) {
             return false;
         }
-        return std::any_of(finalizers->if_array()->begin(), finalizers->if_array()->end(), [&](const json::Value& f) {
-            return f.if_string() != nullptr && std::find(program_.finalizers.begin(), program_.finalizers.end(),
-                                                         *f.if_string()) != program_.finalizers.end();
-        });
+        return std::any_of(finalizers->if_array()->begin(),
+                           finalizers->if_array()->end(),
+                           [&](const json::Value& f) {
+                               return f.if_string() != nullptr &&
+                                      std::find(program_.finalizers.begin(),
+                                                program_.finalizers.end(),
+                                                *f.if_string()) != program_.finalizers.end();
+                           });
     }
 
     bool test(const Node& node) {
@@ -52,8 +58,10 @@ private:
             case Op::by_event: return test(child(node, static_cast<std::uint16_t>(event_.type)));
             case Op::generation_changed:
                 return (event_.old_object == nullptr) != (event_.new_object == nullptr) ||
-                       differs(metadata(event_.old_object, "generation"), metadata(event_.new_object, "generation"));
-            case Op::deletion_started: return !is_deleting(event_.old_object) && is_deleting(event_.new_object);
+                       differs(metadata(event_.old_object, "generation"),
+                               metadata(event_.new_object, "generation"));
+            case Op::deletion_started:
+                return !is_deleting(event_.old_object) && is_deleting(event_.new_object);
             case Op::deleting: return is_deleting(subject_);
             case Op::changed: return test_changed(node);
             case Op::labels_changed: return test_map_changed(node, "labels");
@@ -73,7 +81,9 @@ private:
         }
     }
 
-    const Node& child(const Node& node, std::uint16_t i) const { return program_.nodes[program_.children[node.first + i]]; }
+    const Node& child(const Node& node, std::uint16_t i) const {
+        return program_.nodes[program_.children[node.first + i]];
+    }
     Tokens pointer(std::size_t index) const { return program_.pointers[index].tokens; }
     const Operand& operand(const Node& node, std::uint16_t i) const {
         return program_.operands[program_.arguments[node.first + i]];
@@ -96,13 +106,18 @@ private:
             for (std::uint16_t k = 0; k < node.extra; ++k) {
                 const Tokens other = pointer(node.first + node.count + k);
                 const bool inside = other.size() > base.size() &&
-                                    std::equal(base.begin(), base.end(), other.begin(),
-                                               [](const PointerToken& a, const PointerToken& b) { return a.key == b.key; });
+                                    std::equal(base.begin(),
+                                               base.end(),
+                                               other.begin(),
+                                               [](const PointerToken& a, const PointerToken& b) {
+                                                   return a.key == b.key;
+                                               });
                 if (inside) {
                     ignored.push_back(other.subspan(base.size()));
                 }
             }
-            if (differs_except(resolve(base, event_.old_object), resolve(base, event_.new_object), ignored)) {
+            if (differs_except(
+                    resolve(base, event_.old_object), resolve(base, event_.new_object), ignored)) {
                 return true;
             }
         }
@@ -110,7 +125,8 @@ private:
     }
 
     bool test_map_changed(const Node& node, std::string_view map) const {
-        return map_changed(metadata(event_.old_object, map), metadata(event_.new_object, map),
+        return map_changed(metadata(event_.old_object, map),
+                           metadata(event_.new_object, map),
                            std::span(program_.texts).subspan(node.first, node.count));
     }
 
@@ -129,7 +145,8 @@ private:
     }
 
     bool test_annotation(const Node& node) const {
-        const json::Value* value = member(metadata(subject_, "annotations"), program_.texts[node.first]);
+        const json::Value* value =
+            member(metadata(subject_, "annotations"), program_.texts[node.first]);
         if (value == nullptr || node.extra == 1) {
             return value != nullptr;
         }
@@ -187,7 +204,8 @@ private:
         }
         const bool up = *was < 0 && *is >= 0;
         const bool down = *was >= 0 && *is < 0;
-        return (up && node.direction != Direction::down) || (down && node.direction != Direction::up);
+        return (up && node.direction != Direction::down) ||
+               (down && node.direction != Direction::up);
     }
 
     bool test_in(const Node& node) {
@@ -212,7 +230,8 @@ private:
             return fail_open();
         }
         const std::string_view affix = operand(node, 1).constant.text();
-        return node.op == Op::prefix ? text.text().starts_with(affix) : text.text().ends_with(affix);
+        return node.op == Op::prefix ? text.text().starts_with(affix)
+                                     : text.text().ends_with(affix);
     }
 
     bool test_comparison(const Node& node) {
@@ -244,7 +263,8 @@ private:
             case Source::literal: return operand.constant;
             case Source::concat: return concat(operand);
             case Source::diff: {
-                const OperandValue result = difference(value(argument(operand, 0)), value(argument(operand, 1)));
+                const OperandValue result =
+                    difference(value(argument(operand, 0)), value(argument(operand, 1)));
                 failed_ = failed_ || result.kind == OperandValue::Kind::error;
                 return result;
             }
@@ -266,11 +286,17 @@ private:
     OperandValue reference(const Operand& operand) {
         const json::Value* found = nullptr;
         switch (operand.source) {
-            case Source::new_object: found = resolve(pointer(operand.first), event_.new_object); break;
-            case Source::old_object: found = resolve(pointer(operand.first), event_.old_object); break;
+            case Source::new_object:
+                found = resolve(pointer(operand.first), event_.new_object);
+                break;
+            case Source::old_object:
+                found = resolve(pointer(operand.first), event_.old_object);
+                break;
             case Source::item: found = resolve(pointer(operand.first), item_); break;
             case Source::config: found = resolve(pointer(operand.first), event_.config); break;
-            default: found = member(find_owner(subject_, program_.owners[operand.first]), "name"); break;
+            default:
+                found = member(find_owner(subject_, program_.owners[operand.first]), "name");
+                break;
         }
         if (found == nullptr) {
             return operand.constant;  // the default, or absent
@@ -307,7 +333,9 @@ private:
         return size ? convert(json::Value(*size), As::none) : OperandValue{};
     }
 
-    static bool is_absent(const OperandValue& value) noexcept { return value.kind == OperandValue::Kind::absent; }
+    static bool is_absent(const OperandValue& value) noexcept {
+        return value.kind == OperandValue::Kind::absent;
+    }
     bool fail_open() noexcept {
         failed_ = true;
         return true;
@@ -320,8 +348,12 @@ private:
     bool failed_{false};
 };
 
-Verdict Predicate::evaluate(const EventView& event) const { return PredicateRun(*program_, event).run(); }
+Verdict Predicate::evaluate(const EventView& event) const {
+    return PredicateRun(*program_, event).run();
+}
 
-std::size_t Predicate::node_count() const noexcept { return program_->nodes.size(); }
+std::size_t Predicate::node_count() const noexcept {
+    return program_->nodes.size();
+}
 
 }  // namespace capstan::plugin

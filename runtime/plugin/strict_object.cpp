@@ -72,9 +72,13 @@ StrictObject::StrictObject(const json::Value& value, std::string path, Problems&
     }
 }
 
-std::string StrictObject::at(std::string_view key) const { return path_ + "/" + json::escape_pointer_token(key); }
+std::string StrictObject::at(std::string_view key) const {
+    return path_ + "/" + json::escape_pointer_token(key);
+}
 
-const json::Value* StrictObject::take(std::string_view key) { return take(key, Need::optional); }
+const json::Value* StrictObject::take(std::string_view key) {
+    return take(key, Need::optional);
+}
 
 const json::Value* StrictObject::take(std::string_view key, Need need) {
     asked_.emplace_back(key);
@@ -101,7 +105,8 @@ std::string StrictObject::text(std::string_view key, Need need, std::string_view
     return *found;
 }
 
-std::string StrictObject::one_of(std::string_view key, std::initializer_list<std::string_view> allowed,
+std::string StrictObject::one_of(std::string_view key,
+                                 std::initializer_list<std::string_view> allowed,
                                  std::string_view fallback) {
     const std::string found = text(key, Need::optional, fallback);
     if (std::find(allowed.begin(), allowed.end(), found) != allowed.end()) {
@@ -127,20 +132,25 @@ bool StrictObject::flag(std::string_view key, bool fallback) {
     return *value->if_bool();
 }
 
-std::uint32_t StrictObject::number(std::string_view key, std::uint32_t fallback, std::uint32_t min, std::uint32_t max) {
+std::uint32_t StrictObject::number(std::string_view key,
+                                   std::uint32_t fallback,
+                                   std::uint32_t min,
+                                   std::uint32_t max) {
     const json::Value* value = take(key);
     if (value == nullptr) {
         return fallback;
     }
     const std::int64_t* found = value->if_int();
     if (found == nullptr || *found < min || *found > max) {
-        problem(key, "expected an integer from " + std::to_string(min) + " to " + std::to_string(max));
+        problem(key,
+                "expected an integer from " + std::to_string(min) + " to " + std::to_string(max));
         return fallback;
     }
     return static_cast<std::uint32_t>(*found);
 }
 
-std::optional<std::chrono::nanoseconds> StrictObject::duration(std::string_view key, std::chrono::nanoseconds min,
+std::optional<std::chrono::nanoseconds> StrictObject::duration(std::string_view key,
+                                                               std::chrono::nanoseconds min,
                                                                std::chrono::nanoseconds max) {
     const json::Value* value = take(key);
     if (value == nullptr) {
@@ -149,9 +159,12 @@ std::optional<std::chrono::nanoseconds> StrictObject::duration(std::string_view 
     const auto found = value->is_string() ? parse_duration(*value->if_string()) : std::nullopt;
     if (!found || *found < min || *found > max) {
         const auto seconds = [](std::chrono::nanoseconds d) {
-            return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(d).count()) + "s";
+            return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(d).count()) +
+                   "s";
         };
-        problem(key, "expected a duration like \"30s\" or \"5m\", from " + seconds(min) + " to " + seconds(max));
+        problem(key,
+                "expected a duration like \"30s\" or \"5m\", from " + seconds(min) + " to " +
+                    seconds(max));
         return std::nullopt;
     }
     return found;
@@ -191,7 +204,9 @@ void StrictObject::finish(bool extensions_allowed) {
             continue;
         }
         const std::string meant = nearest(member.key, asked_);
-        problem(member.key, meant.empty() ? "unknown member" : "unknown member; did you mean \"" + meant + "\"?");
+        problem(
+            member.key,
+            meant.empty() ? "unknown member" : "unknown member; did you mean \"" + meant + "\"?");
     }
 }
 

@@ -17,10 +17,10 @@ enum class Place : std::uint8_t { ready, delayed, in_flight, parked };
 struct Entry {
     const ObjectKey* key{nullptr};  // the map's own
     Place place{Place::ready};
-    bool backing_off{false};   // delayed by an error
-    bool held{false};          // put back: nothing brings it forward
-    bool again{false};         // in flight: added meanwhile
-    bool again_event{false};   // ... by something that is not merely periodic
+    bool backing_off{false};  // delayed by an error
+    bool held{false};         // put back: nothing brings it forward
+    bool again{false};        // in flight: added meanwhile
+    bool again_event{false};  // ... by something that is not merely periodic
     int priority{0};
     int again_priority{0};
     std::uint16_t reasons{0};
@@ -33,8 +33,11 @@ struct Entry {
     std::uint64_t order{0};  // of becoming ready
 };
 
-// Aging without a timer: a key that is ready since `due` ranks like one of level 0 that came priority * 30 s earlier.
-nanoseconds rank_of(const Entry& e) { return e.due - e.priority * nanoseconds(kAgingPeriod); }
+// Aging without a timer: a key that is ready since `due` ranks like one of level 0 that came
+// priority * 30 s earlier.
+nanoseconds rank_of(const Entry& e) {
+    return e.due - e.priority * nanoseconds(kAgingPeriod);
+}
 
 struct ReadyLess {
     bool operator()(const Entry* a, const Entry* b) const {
@@ -54,8 +57,15 @@ MonotonicTime plus(MonotonicTime now, nanoseconds delay) {
 }  // namespace
 
 std::string describe_reasons(std::uint16_t bits) {
-    static constexpr std::array<std::string_view, 9> kNames = {
-        "create", "update", "remove", "initial", "external", "plugin", "requeue", "backoff", "forced"};
+    static constexpr std::array<std::string_view, 9> kNames = {"create",
+                                                               "update",
+                                                               "remove",
+                                                               "initial",
+                                                               "external",
+                                                               "plugin",
+                                                               "requeue",
+                                                               "backoff",
+                                                               "forced"};
     std::string text;
     for (std::size_t i = 0; i < kNames.size(); ++i) {
         if ((bits & (1u << i)) == 0) {
@@ -139,12 +149,14 @@ struct WorkQueue::State {
         const double jitter = 1.0 + kBackoffJitter * (2.0 * options.random() - 1.0);
         return nanoseconds(static_cast<std::int64_t>(std::min(most, plain * jitter)));
     }
-    void add_waiting(Entry& e, MonotonicTime now, const AddOptions& o, int priority, MonotonicTime due);
+    void add_waiting(
+        Entry& e, MonotonicTime now, const AddOptions& o, int priority, MonotonicTime due);
     void fail(Entry& e, MonotonicTime now, nanoseconds floor);
 };
 
 // Merges an add into an entry that is ready, delayed or parked.
-void WorkQueue::State::add_waiting(Entry& e, MonotonicTime now, const AddOptions& o, int priority, MonotonicTime due) {
+void WorkQueue::State::add_waiting(
+    Entry& e, MonotonicTime now, const AddOptions& o, int priority, MonotonicTime due) {
     if (e.place == Place::parked && o.reason == Reason::external) {
         return;
     }
@@ -186,7 +198,8 @@ void WorkQueue::State::fail(Entry& e, MonotonicTime now, nanoseconds floor) {
     MonotonicTime event_floor = now + floor;
     if (e.failures > kFreeFailures) {
         event_floor = std::max(
-            event_floor, now + std::clamp(delay / 16, nanoseconds(kEventFloorMin), nanoseconds(kEventFloorMax)));
+            event_floor,
+            now + std::clamp(delay / 16, nanoseconds(kEventFloorMin), nanoseconds(kEventFloorMax)));
     }
     MonotonicTime due = now + delay;
     if (e.again && e.again_event) {
@@ -213,7 +226,8 @@ Result<void> WorkQueue::add(MonotonicTime now, const ObjectKey& key, const AddOp
     if (found == s.entries.end()) {
         if (s.entries.size() >= s.options.keys_max) {
             s.overflow = true;
-            return fail(Code::overloaded, "queue is full (" + std::to_string(s.options.keys_max) + " keys)");
+            return fail(Code::overloaded,
+                        "queue is full (" + std::to_string(s.options.keys_max) + " keys)");
         }
         found = s.entries.emplace(key, Entry{}).first;
         Entry& e = found->second;
@@ -232,7 +246,8 @@ Result<void> WorkQueue::add(MonotonicTime now, const ObjectKey& key, const AddOp
     const bool event = o.reason != Reason::external;
     e.again_priority = e.again ? std::max(e.again_priority, priority) : priority;
     e.again_due = e.again ? std::min(e.again_due, due) : due;
-    e.again_reasons = static_cast<std::uint16_t>(e.again_reasons | static_cast<std::uint16_t>(o.reason));
+    e.again_reasons =
+        static_cast<std::uint16_t>(e.again_reasons | static_cast<std::uint16_t>(o.reason));
     e.again_event = e.again_event || event;
     if (!e.again) {
         e.again = true;
@@ -288,7 +303,9 @@ void WorkQueue::done(MonotonicTime now, const ObjectKey& key, const Finish& fini
     e.reasons = e.again_reasons;
     bool again = e.again;
     MonotonicTime due = again ? e.again_due : kNever;
-    const auto also = [&e](Reason r) { e.reasons = static_cast<std::uint16_t>(e.reasons | static_cast<std::uint16_t>(r)); };
+    const auto also = [&e](Reason r) {
+        e.reasons = static_cast<std::uint16_t>(e.reasons | static_cast<std::uint16_t>(r));
+    };
     if (again && finish.kind != Finish::Kind::put_back) {
         e.priority = e.again_priority;
     }
@@ -332,7 +349,9 @@ void WorkQueue::done(MonotonicTime now, const ObjectKey& key, const Finish& fini
     }
 }
 
-void WorkQueue::shut_down() noexcept { state_->shut = true; }
+void WorkQueue::shut_down() noexcept {
+    state_->shut = true;
+}
 
 bool WorkQueue::take_overflow() noexcept {
     State& s = *state_;

@@ -1,20 +1,24 @@
 // Work queue: which key is reconciled next, and when.
 //
-// Holds keys, never objects, and never blocks: a caller takes what is due and asks next_due() how long to wait. A key is
-// in one place only: ready, delayed, in flight or parked; adding a key that is in flight earns it exactly one more run.
+// Holds keys, never objects, and never blocks: a caller takes what is due and asks next_due() how
+// long to wait. A key is in one place only: ready, delayed, in flight or parked; adding a key that
+// is in flight earns it exactly one more run.
 //
-// Order: priority first, with aging: one level is worth kAgingPeriod of waiting, so a low key is passed by normal ones for
-// at most that long. Within a level first come, first served.
+// Order: priority first, with aging: one level is worth kAgingPeriod of waiting, so a low key is
+// passed by normal ones for at most that long. Within a level first come, first served.
 //
 // Two kinds of delay, which events treat differently:
-//  - a scheduled requeue (Finish::after, AddOptions::delay) is cut short by any earlier add; the last Finish wins;
-//  - an error back-off (Finish::failed: 5 ms doubled per failure in a row, to 1000 s, +-20 %) is kept from events that
-//    come too soon: up to kFreeFailures failures an event runs the key at once; beyond it, not before failed_at + a
+//  - a scheduled requeue (Finish::after, AddOptions::delay) is cut short by any earlier add; the
+//    last Finish wins;
+//  - an error back-off (Finish::failed: 5 ms doubled per failure in a row, to 1000 s, +-20 %) is
+//    kept from events that come too soon: up to kFreeFailures failures an event runs the key at once; beyond it, not before failed_at + a
 //    sixteenth of the back-off, at least 1 s and at most 60 s, and never before a floor the server gave. So a storm of
 //    events makes a failing key run at most once a second, and a repaired object waits at most a minute.
 // A parked key waits for an event of its object; periodic wake-ups do not run it.
-// Source: client-go util/workqueue (dirty and processing sets), controller-runtime priorityqueue (merge rules).
-// Thread: none of its own; the owner locks around every call. Time is handed in and never goes back.
+// Source: client-go util/workqueue (dirty and processing sets), controller-runtime priorityqueue
+// (merge rules).
+// Thread: none of its own; the owner locks around every call. Time is handed in and never goes
+// back.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -50,12 +54,12 @@ enum class Reason : std::uint16_t {
     create = 1,
     update = 2,
     remove = 4,
-    initial = 8,     // part of a first list
-    external = 16,   // periodic, configuration, gates: does not wake a parked key
-    plugin = 32,     // capstan.queue/1
-    requeue = 64,    // the reconcile asked for it
-    backoff = 128,   // the last run failed
-    forced = 256,    // not suppressible: deletion with a finalizer, first event after a restart
+    initial = 8,    // part of a first list
+    external = 16,  // periodic, configuration, gates: does not wake a parked key
+    plugin = 32,    // capstan.queue/1
+    requeue = 64,   // the reconcile asked for it
+    backoff = 128,  // the last run failed
+    forced = 256,   // not suppressible: deletion with a finalizer, first event after a restart
 };
 std::string describe_reasons(std::uint16_t bits);  // "create,update"
 
@@ -71,7 +75,7 @@ struct Item {
     std::uint32_t failures{0};  // in a row, before this run
     std::uint16_t reasons{0};   // Reason bits
     int priority{0};
-    MonotonicTime due{0};    // when it became due
+    MonotonicTime due{0};  // when it became due
 };
 
 // What follows a run.
@@ -80,28 +84,36 @@ struct Finish {
     Kind kind{Kind::forget};
     std::chrono::nanoseconds delay{0};
 
-    static Finish forget() noexcept { return {}; }                                          // failures 0
-    static Finish after(std::chrono::nanoseconds d) noexcept { return {Kind::after, d}; }   // failures 0, then again
-    static Finish failed(std::chrono::nanoseconds floor = {}) noexcept { return {Kind::failed, floor}; }
-    static Finish parked() noexcept { return {Kind::parked, {}}; }                           // failures 0
+    // failures 0
+    static Finish forget() noexcept { return {}; }
+    // failures 0, then again
+    static Finish after(std::chrono::nanoseconds d) noexcept { return {Kind::after, d}; }
+    static Finish failed(std::chrono::nanoseconds floor = {}) noexcept {
+        return {Kind::failed, floor};
+    }
+    // failures 0
+    static Finish parked() noexcept { return {Kind::parked, {}}; }
     // The key was not run after all: as it was, due again after `d`; adds do not bring it forward.
     static Finish put_back(std::chrono::nanoseconds d) noexcept { return {Kind::put_back, d}; }
 };
 
-// For the workqueue_* series; called inside the queue's functions, so under the owner's lock. Must be brief.
+// For the workqueue_* series; called inside the queue's functions, so under the owner's lock. Must
+// be brief.
 class Observer {
 public:
     virtual ~Observer() = default;
-    virtual void added() = 0;                                  // workqueue_adds_total: a key became queued
-    virtual void retried() = 0;                                // workqueue_retries_total: a key was queued with a delay
-    virtual void depth(std::size_t ready) = 0;                 // workqueue_depth
-    virtual void taken(std::chrono::nanoseconds waited) = 0;   // workqueue_queue_duration_seconds
-    virtual void finished(std::chrono::nanoseconds ran) = 0;   // workqueue_work_duration_seconds
+    // workqueue_adds_total: a key became queued
+    virtual void added() = 0;
+    // workqueue_retries_total: a key was queued with a delay
+    virtual void retried() = 0;
+    virtual void depth(std::size_t ready) = 0;                // workqueue_depth
+    virtual void taken(std::chrono::nanoseconds waited) = 0;  // workqueue_queue_duration_seconds
+    virtual void finished(std::chrono::nanoseconds ran) = 0;  // workqueue_work_duration_seconds
 };
 
 struct Options {
-    std::function<double()> random;   // [0, 1); required
-    Observer* observer{nullptr};      // borrowed; may be nullptr
+    std::function<double()> random;  // [0, 1); required
+    Observer* observer{nullptr};     // borrowed; may be nullptr
     std::size_t keys_max{kKeysMax};
 };
 
@@ -113,16 +125,20 @@ public:
     WorkQueue& operator=(const WorkQueue&) = delete;
 
     // Schedules `key`. A waiting key keeps the earlier due time and the higher priority.
-    // Errors: overloaded (keys_max reached, nothing added; an overflow is noted), cancelled (after shut_down).
+    // Errors: overloaded (keys_max reached, nothing added; an overflow is noted), cancelled (after
+    // shut_down).
     Result<void> add(MonotonicTime now, const ObjectKey& key, const AddOptions& options = {});
 
     std::optional<Item> try_take(MonotonicTime now);  // nullopt: nothing is due, or shut down
-    // When try_take would give a key: `now` or earlier means at once, kNever means not before the next add or done.
+    // When try_take would give a key: `now` or earlier means at once, kNever means not before the
+    // next add or done.
     MonotonicTime next_due() const noexcept;
-    void done(MonotonicTime now, const ObjectKey& key, const Finish& finish);  // requires: key in flight
+    // requires: key in flight
+    void done(MonotonicTime now, const ObjectKey& key, const Finish& finish);
 
     void shut_down() noexcept;  // nothing is given out or added any more; done() stays allowed
-    // True once after an add failed for lack of room and at least half of it is free again: the owner adds all it knows.
+    // True once after an add failed for lack of room and at least half of it is free again: the
+    // owner adds all it knows.
     bool take_overflow() noexcept;
 
     struct Counts {
@@ -135,7 +151,8 @@ public:
     };
     Running running(MonotonicTime now) const;
 
-    // State of one key for a debug page and tests: "ready", "delayed", "backoff", "in_flight", "parked", "" absent.
+    // State of one key for a debug page and tests: "ready", "delayed", "backoff", "in_flight",
+    // "parked", "" absent.
     struct Look {
         std::string state;
         std::uint32_t failures{0};

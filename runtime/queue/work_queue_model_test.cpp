@@ -1,4 +1,5 @@
-// The queue against a slow model that states the rules as plainly as possible, over a million random steps.
+// The queue against a slow model that states the rules as plainly as possible, over a million
+// random steps.
 #include "runtime/queue/work_queue.hpp"
 
 #include <gtest/gtest.h>
@@ -67,7 +68,8 @@ public:
             ModelKey* next = nullptr;
             for (auto& [id, k] : keys) {
                 if (k.place == ModelKey::waiting && k.due <= now &&
-                    (next == nullptr || std::tie(k.due, k.order) < std::tie(next->due, next->order))) {
+                    (next == nullptr ||
+                     std::tie(k.due, k.order) < std::tie(next->due, next->order))) {
                     next = &k;
                 }
             }
@@ -82,7 +84,9 @@ public:
     int take(MonotonicTime now) {
         pass(now);
         int best = -1;
-        auto rank = [](const ModelKey& k) { return std::pair(k.due - k.priority * nanoseconds(kAgingPeriod), k.order); };
+        auto rank = [](const ModelKey& k) {
+            return std::pair(k.due - k.priority * nanoseconds(kAgingPeriod), k.order);
+        };
         for (auto& [id, k] : keys) {
             if (k.place == ModelKey::ready && (best < 0 || rank(k) < rank(keys[best]))) {
                 best = id;
@@ -129,7 +133,9 @@ public:
         if (finish.kind == Finish::Kind::parked && !was.again_event) {
             k.place = ModelKey::parked;
         } else if (finish.kind == Finish::Kind::after) {
-            place(k, now, was.again ? std::min(was.again_due, now + finish.delay) : now + finish.delay);
+            place(k,
+                  now,
+                  was.again ? std::min(was.again_due, now + finish.delay) : now + finish.delay);
         } else if (was.again) {
             place(k, now, was.again_due);
         } else {
@@ -168,7 +174,8 @@ TEST(WorkQueueModel, MillionRandomStepsAgree) {
     Model model;
     std::vector<int> flying;
     MonotonicTime now{1h};
-    constexpr Reason kReasons[] = {Reason::create, Reason::update, Reason::external, Reason::plugin};
+    constexpr Reason kReasons[] = {
+        Reason::create, Reason::update, Reason::external, Reason::plugin};
     constexpr nanoseconds kDelays[] = {0s, 0s, 0s, 1ms, 500ms, 10s, 10min};
 
     for (int step = 0; step < 1'000'000; ++step) {
@@ -178,13 +185,16 @@ TEST(WorkQueueModel, MillionRandomStepsAgree) {
             const auto reason = kReasons[pick(4)];
             const auto priority = static_cast<int>(pick(3)) - 1;
             const auto delay = kDelays[pick(7)];
-            ASSERT_TRUE(queue.add(now, keys[static_cast<std::size_t>(id)], {reason, priority, delay}).has_value());
+            ASSERT_TRUE(
+                queue.add(now, keys[static_cast<std::size_t>(id)], {reason, priority, delay})
+                    .has_value());
             model.add(now, id, reason, priority, delay);
         } else if (what < 65) {
             const auto got = queue.try_take(now);
             const int expected = model.take(now);
-            ASSERT_EQ(got ? got->key.name : "", expected < 0 ? "" : keys[static_cast<std::size_t>(expected)].name)
-                    << "step " << step;
+            ASSERT_EQ(got ? got->key.name : "",
+                      expected < 0 ? "" : keys[static_cast<std::size_t>(expected)].name)
+                << "step " << step;
             if (got) {
                 ASSERT_EQ(got->failures, model.keys[expected].failures);
                 ASSERT_LE(got->due, now);
@@ -197,9 +207,12 @@ TEST(WorkQueueModel, MillionRandomStepsAgree) {
             const auto at = pick(flying.size());
             const int id = flying[at];
             flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(at));
-            const Finish finishes[] = {Finish::forget(), Finish::after(kDelays[pick(7)]), Finish::failed(),
-                    Finish::failed(kDelays[pick(7)]),
-                                       Finish::parked(), Finish::put_back(20ms)};
+            const Finish finishes[] = {Finish::forget(),
+                                       Finish::after(kDelays[pick(7)]),
+                                       Finish::failed(),
+                                       Finish::failed(kDelays[pick(7)]),
+                                       Finish::parked(),
+                                       Finish::put_back(20ms)};
             const auto& finish = finishes[pick(6)];
             queue.done(now, keys[static_cast<std::size_t>(id)], finish);
             model.done(now, id, finish);
@@ -208,7 +221,9 @@ TEST(WorkQueueModel, MillionRandomStepsAgree) {
             now += kSteps[pick(7)];
         }
         const auto counts = queue.counts();
-        ASSERT_EQ(counts.ready + counts.delayed + counts.in_flight + counts.parked, model.keys.size()) << "step " << step;
+        ASSERT_EQ(counts.ready + counts.delayed + counts.in_flight + counts.parked,
+                  model.keys.size())
+            << "step " << step;
         ASSERT_EQ(counts.in_flight, flying.size());
     }
     // Nothing is lost: with results that ask for nothing more, all but the parked keys come out.
@@ -231,7 +246,8 @@ TEST(WorkQueueModel, MillionRandomStepsAgree) {
 
 TEST(WorkQueueModel, JitterStaysWithinItsBounds) {
     std::mt19937_64 random(7);
-    WorkQueue queue(Options{[&] { return static_cast<double>(random() >> 11) * 0x1p-53; }, nullptr, kKeysMax});
+    WorkQueue queue(
+        Options{[&] { return static_cast<double>(random() >> 11) * 0x1p-53; }, nullptr, kKeysMax});
     nanoseconds least = 1h, most{0};
     for (int i = 0; i < 1000; ++i) {
         const ObjectKey key{"ns", std::to_string(i)};

@@ -11,7 +11,9 @@ class WorkQueueTest : public ::testing::Test {
 protected:
     WorkQueueTest() : queue(Options{[] { return 0.5; }, nullptr, 100}) {}
 
-    void add(const std::string& name, Reason reason = Reason::update, std::chrono::nanoseconds delay = 0s,
+    void add(const std::string& name,
+             Reason reason = Reason::update,
+             std::chrono::nanoseconds delay = 0s,
              int priority = kPriorityNormal) {
         ASSERT_TRUE(queue.add(now, {"ns", name}, {reason, priority, delay}).has_value());
     }
@@ -19,8 +21,12 @@ protected:
         const auto item = queue.try_take(now);
         return item ? item->key.name : "";
     }
-    void done(const std::string& name, const Finish& finish = Finish::forget()) { queue.done(now, {"ns", name}, finish); }
-    std::chrono::nanoseconds wait() const { return queue.next_due() == kNever ? kNever : queue.next_due() - now; }
+    void done(const std::string& name, const Finish& finish = Finish::forget()) {
+        queue.done(now, {"ns", name}, finish);
+    }
+    std::chrono::nanoseconds wait() const {
+        return queue.next_due() == kNever ? kNever : queue.next_due() - now;
+    }
     // Fails `name` n times in a row and stands at the last failure.
     void fail_times(const std::string& name, int n) {
         add(name);

@@ -18,13 +18,19 @@ std::string format(WallTime time, bool micro) {
     const std::chrono::year_month_day date{day};
     const std::chrono::hh_mm_ss clock{floor<std::chrono::microseconds>(time - day)};
     std::array<char, 64> text{};
-    int length = std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02d", static_cast<int>(date.year()),
-                               static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                               static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
+    int length = std::snprintf(text.data(),
+                               text.size(),
+                               "%04d-%02u-%02uT%02d:%02d:%02d",
+                               static_cast<int>(date.year()),
+                               static_cast<unsigned>(date.month()),
+                               static_cast<unsigned>(date.day()),
+                               static_cast<int>(clock.hours().count()),
+                               static_cast<int>(clock.minutes().count()),
                                static_cast<int>(clock.seconds().count()));
     std::string out(text.data(), static_cast<std::size_t>(length));
     if (micro) {
-        length = std::snprintf(text.data(), text.size(), ".%06d", static_cast<int>(clock.subseconds().count()));
+        length = std::snprintf(
+            text.data(), text.size(), ".%06d", static_cast<int>(clock.subseconds().count()));
         out.append(text.data(), static_cast<std::size_t>(length));
     }
     return out + "Z";
@@ -49,23 +55,35 @@ struct Unit {
     std::string_view name;
     double nanoseconds;
 };
-constexpr std::array<Unit, 8> kUnits{{{"ns", 1}, {"us", 1e3}, {"\xc2\xb5s", 1e3}, {"\xce\xbcs", 1e3}, {"ms", 1e6},
-                                      {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
+constexpr std::array<Unit, 8> kUnits{{{"ns", 1},
+                                      {"us", 1e3},
+                                      {"\xc2\xb5s", 1e3},
+                                      {"\xce\xbcs", 1e3},
+                                      {"ms", 1e6},
+                                      {"s", 1e9},
+                                      {"m", 60e9},
+                                      {"h", 3600e9}}};
 
 }  // namespace
 
-std::string to_rfc3339(WallTime time) { return format(time, false); }
-std::string to_rfc3339_micro(WallTime time) { return format(time, true); }
+std::string to_rfc3339(WallTime time) {
+    return format(time, false);
+}
+std::string to_rfc3339_micro(WallTime time) {
+    return format(time, true);
+}
 
 std::optional<WallTime> parse_rfc3339(std::string_view text) {
     const int year = digits(text, 0, 4), month = digits(text, 5, 2), day = digits(text, 8, 2);
-    const int hour = digits(text, 11, 2), minute = digits(text, 14, 2), second = digits(text, 17, 2);
-    if (year < 0 || month < 0 || day < 0 || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 ||
-        second > 60 || text[4] != '-' || text[7] != '-' || (text[10] != 'T' && text[10] != 't') || text[13] != ':' ||
-        text[16] != ':') {
+    const int hour = digits(text, 11, 2), minute = digits(text, 14, 2),
+              second = digits(text, 17, 2);
+    if (year < 0 || month < 0 || day < 0 || hour < 0 || hour > 23 || minute < 0 || minute > 59 ||
+        second < 0 || second > 60 || text[4] != '-' || text[7] != '-' ||
+        (text[10] != 'T' && text[10] != 't') || text[13] != ':' || text[16] != ':') {
         return std::nullopt;
     }
-    const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
+    const std::chrono::year_month_day date{std::chrono::year(year),
+                                           std::chrono::month(static_cast<unsigned>(month)),
                                            std::chrono::day(static_cast<unsigned>(day))};
     if (!date.ok()) {
         return std::nullopt;
@@ -94,8 +112,8 @@ std::optional<WallTime> parse_rfc3339(std::string_view text) {
         return std::nullopt;
     }
     const std::chrono::sys_days midnight{date};
-    return WallTime(midnight) + std::chrono::hours(hour) + std::chrono::minutes(minute) + std::chrono::seconds(second) +
-           nanoseconds(fraction) - offset;
+    return WallTime(midnight) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
+           std::chrono::seconds(second) + nanoseconds(fraction) - offset;
 }
 
 std::optional<nanoseconds> parse_duration(std::string_view text) {
@@ -116,14 +134,15 @@ std::optional<nanoseconds> parse_duration(std::string_view text) {
         if (text[0] != '.' && (text[0] < '0' || text[0] > '9')) {
             return std::nullopt;
         }
-        const auto [end, error] =
-            std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+        const auto [end, error] = std::from_chars(
+            text.data(), text.data() + text.size(), value, std::chars_format::fixed);
         if (error != std::errc{}) {
             return std::nullopt;
         }
         text.remove_prefix(static_cast<std::size_t>(end - text.data()));
         std::size_t width = 0;
-        while (width < text.size() && text[width] != '.' && (text[width] < '0' || text[width] > '9')) {
+        while (width < text.size() && text[width] != '.' &&
+               (text[width] < '0' || text[width] > '9')) {
             ++width;
         }
         bool known = false;

@@ -31,8 +31,16 @@ Error with_context(Error error, std::string_view context) {
     return error;
 }
 
-void check_failed(const char* file, int line, const char* condition, std::string_view detail) noexcept {
-    std::fprintf(stderr, "%s:%d: check failed: %s (%.*s)\n", file, line, condition, static_cast<int>(detail.size()),
+void check_failed(const char* file,
+                  int line,
+                  const char* condition,
+                  std::string_view detail) noexcept {
+    std::fprintf(stderr,
+                 "%s:%d: check failed: %s (%.*s)\n",
+                 file,
+                 line,
+                 condition,
+                 static_cast<int>(detail.size()),
                  detail.data());
     std::abort();
 }

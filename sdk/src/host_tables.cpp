@@ -33,14 +33,17 @@ void HostTables::log(LogLevel level, std::string_view message, const json::Value
 }
 
 MonotonicTime HostTables::now() const noexcept {
-    return MonotonicTime(clock == nullptr ? 0 : static_cast<std::int64_t>(clock->monotonic_ns(host)));
+    return MonotonicTime(clock == nullptr ? 0
+                                          : static_cast<std::int64_t>(clock->monotonic_ns(host)));
 }
 
 WallTime HostTables::wall_now() const noexcept {
     return WallTime(std::chrono::nanoseconds(clock == nullptr ? 0 : clock->wall_ns(host)));
 }
 
-Result<std::string> HostTables::digest(std::int32_t algorithm, std::string_view bytes, std::string_view key) const {
+Result<std::string> HostTables::digest(std::int32_t algorithm,
+                                       std::string_view bytes,
+                                       std::string_view key) const {
     if (digest_table == nullptr) {
         return fail(Code::unsupported, "the host has no capstan.digest/1");
     }

@@ -18,7 +18,8 @@ bool equal_objects(const Object& a, const Object& b) noexcept {
         if (b[i].key == a[i].key) {  // the common case: same order
             other = &b[i].value;
         } else {
-            const auto found = std::find_if(b.begin(), b.end(), [&](const Member& m) { return m.key == a[i].key; });
+            const auto found = std::find_if(
+                b.begin(), b.end(), [&](const Member& m) { return m.key == a[i].key; });
             if (found == b.end()) {
                 return false;
             }
@@ -75,7 +76,9 @@ std::string_view to_string(Kind kind) noexcept {
 Value::Value(Object value) noexcept : data_(std::move(value)) {}
 Value::Value(std::initializer_list<Member> members) : data_(Object(members)) {}
 
-Kind Value::kind() const noexcept { return static_cast<Kind>(data_.index()); }
+Kind Value::kind() const noexcept {
+    return static_cast<Kind>(data_.index());
+}
 
 const Value* Value::find(std::string_view key) const noexcept {
     if (const Object* members = if_object()) {
@@ -127,7 +130,8 @@ Value& Value::operator[](std::string_view key) {
         data_ = Object{};
     }
     Object* members = if_object();
-    CAPSTAN_CHECK(members != nullptr, "member \"" + std::string(key) + "\" of a " + std::string(to_string(kind())));
+    CAPSTAN_CHECK(members != nullptr,
+                  "member \"" + std::string(key) + "\" of a " + std::string(to_string(kind())));
     if (Value* found = find(key)) {
         return *found;
     }
@@ -150,7 +154,8 @@ void Value::push_back(Value value) {
 
 bool Value::erase(std::string_view key) {
     Object* members = if_object();
-    return members != nullptr && std::erase_if(*members, [&](const Member& m) { return m.key == key; }) > 0;
+    return members != nullptr &&
+           std::erase_if(*members, [&](const Member& m) { return m.key == key; }) > 0;
 }
 
 bool operator==(const Value& a, const Value& b) noexcept {
@@ -171,7 +176,8 @@ bool operator==(const Value& a, const Value& b) noexcept {
 }
 
 View View::operator[](std::string_view key) const {
-    return View(value_ == nullptr ? nullptr : value_->find(key), path_ + "/" + escape_pointer_token(key));
+    return View(value_ == nullptr ? nullptr : value_->find(key),
+                path_ + "/" + escape_pointer_token(key));
 }
 
 View View::operator[](std::size_t index) const {
@@ -181,7 +187,9 @@ View View::operator[](std::size_t index) const {
 }
 
 Error View::error(std::string_view what) const {
-    return Error{Code::invalid, (path_.empty() ? std::string("document") : path_) + ": " + std::string(what), {}};
+    return Error{Code::invalid,
+                 (path_.empty() ? std::string("document") : path_) + ": " + std::string(what),
+                 {}};
 }
 
 namespace {

@@ -18,8 +18,8 @@ namespace {
 // Objects up to this size are searched for duplicates by comparing; larger ones by hashing.
 constexpr std::size_t kLinearMembersMax = 16;
 
-// Builds Values from RapidJSON's events. RapidJSON's iterative parser does not recurse, so the depth limit here is
-// what bounds the destructor's recursion.
+// Builds Values from RapidJSON's events. RapidJSON's iterative parser does not recurse, so the
+// depth limit here is what bounds the destructor's recursion.
 class Builder {
 public:
     explicit Builder(std::size_t depth_max) : depth_max_(depth_max) {}
@@ -37,7 +37,9 @@ public:
     }
     bool Double(double value) { return put(Value(value)); }
     bool RawNumber(const char*, rapidjson::SizeType, bool) { return false; }
-    bool String(const char* text, rapidjson::SizeType length, bool) { return put(Value(std::string(text, length))); }
+    bool String(const char* text, rapidjson::SizeType length, bool) {
+        return put(Value(std::string(text, length)));
+    }
     bool StartObject() { return open(json::object()); }
     bool StartArray() { return open(json::list()); }
     bool EndArray(rapidjson::SizeType) { return close(); }
@@ -133,7 +135,9 @@ void write_object(Writer& writer, const Object& members, bool sorted) {
         for (const Member& member : members) {
             order.push_back(&member);
         }
-        std::sort(order.begin(), order.end(), [](const Member* a, const Member* b) { return a->key < b->key; });
+        std::sort(order.begin(), order.end(), [](const Member* a, const Member* b) {
+            return a->key < b->key;
+        });
         for (const Member* member : order) {
             writer.Key(member->key.data(), static_cast<rapidjson::SizeType>(member->key.size()));
             write(writer, member->value, sorted);
@@ -182,10 +186,12 @@ std::string compact(const Value& value, bool sorted) {
 
 Result<Value> parse(std::string_view text, const ParseOptions& options) {
     if (text.size() > options.bytes_max) {
-        return fail(Code::too_large, "JSON of " + std::to_string(text.size()) + " bytes is over the limit of " +
-                                         std::to_string(options.bytes_max));
+        return fail(Code::too_large,
+                    "JSON of " + std::to_string(text.size()) + " bytes is over the limit of " +
+                        std::to_string(options.bytes_max));
     }
-    constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag;
+    constexpr unsigned kFlags =
+        rapidjson::kParseIterativeFlag | rapidjson::kParseValidateEncodingFlag;
     Builder builder(options.depth_max);
     rapidjson::MemoryStream memory(text.data(), text.size());
     rapidjson::EncodedInputStream<rapidjson::UTF8<>, rapidjson::MemoryStream> input(memory);
@@ -195,15 +201,21 @@ Result<Value> parse(std::string_view text, const ParseOptions& options) {
         return builder.take();
     }
     if (builder.too_deep()) {
-        return fail(Code::too_large, "JSON is nested deeper than " + std::to_string(options.depth_max));
+        return fail(Code::too_large,
+                    "JSON is nested deeper than " + std::to_string(options.depth_max));
     }
     const std::string& own = builder.error();
-    return fail(Code::invalid, "offset " + std::to_string(parsed.Offset()) + ": " +
-                                   (own.empty() ? std::string(rapidjson::GetParseError_En(parsed.Code())) : own));
+    return fail(Code::invalid,
+                "offset " + std::to_string(parsed.Offset()) + ": " +
+                    (own.empty() ? std::string(rapidjson::GetParseError_En(parsed.Code())) : own));
 }
 
-std::string dump(const Value& value) { return compact(value, false); }
-std::string dump_sorted(const Value& value) { return compact(value, true); }
+std::string dump(const Value& value) {
+    return compact(value, false);
+}
+std::string dump_sorted(const Value& value) {
+    return compact(value, true);
+}
 
 std::string dump_pretty(const Value& value) {
     rapidjson::StringBuffer buffer;

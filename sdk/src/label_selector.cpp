@@ -9,8 +9,8 @@ namespace capstan {
 namespace {
 
 bool is_word(char c) noexcept {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-           c == '.' || c == '/';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.' || c == '/';
 }
 
 std::optional<std::int64_t> to_integer(std::string_view text) noexcept {
@@ -133,7 +133,8 @@ private:
         return text_.substr(begin, at_ - begin);
     }
     auto wrong(std::string_view what) const -> decltype(fail(Code::invalid, std::string())) {
-        return fail(Code::invalid, "label selector, offset " + std::to_string(at_) + ": " + std::string(what));
+        return fail(Code::invalid,
+                    "label selector, offset " + std::to_string(at_) + ": " + std::string(what));
     }
 
     std::string_view text_;

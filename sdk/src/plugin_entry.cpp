@@ -34,7 +34,9 @@ void Setup::controller(std::string name, std::unique_ptr<Controller> controller)
 void Setup::service(std::string name, std::unique_ptr<Service> service) {
     services_.emplace_back(std::move(name), std::move(service));
 }
-void Setup::route(std::string name, std::unique_ptr<Route> route) { routes_.emplace_back(std::move(name), std::move(route)); }
+void Setup::route(std::string name, std::unique_ptr<Route> route) {
+    routes_.emplace_back(std::move(name), std::move(route));
+}
 
 Outcome Outcome::failed(const Error& error) {
     return Outcome(rc_of(error.code), CAPSTAN_RETRY_BACKOFF, error.retry_after, error.message);
@@ -46,12 +48,16 @@ Outcome Outcome::parked(const Error& error) {
 
 namespace {
 
-MakePlugin g_make = nullptr;  // written once in [entry], before any other call; read-only afterwards
+// written once in [entry], before any other call; read-only afterwards
+MakePlugin g_make = nullptr;
 
-PluginInstance* instance_of(capstan_ctl* ctl) noexcept { return reinterpret_cast<PluginInstance*>(ctl); }
+PluginInstance* instance_of(capstan_ctl* ctl) noexcept {
+    return reinterpret_cast<PluginInstance*>(ctl);
+}
 
 template <class Part>
-Part* find_part(std::vector<std::pair<std::string, std::unique_ptr<Part>>>& parts, std::string_view name) noexcept {
+Part* find_part(std::vector<std::pair<std::string, std::unique_ptr<Part>>>& parts,
+                std::string_view name) noexcept {
     for (auto& [part_name, part] : parts) {
         if (part_name == name) {
             return part.get();
@@ -67,7 +73,9 @@ capstan_rc guarded(const HostTables& host, const char* where, Body&& body) noexc
         return body();
     } catch (const std::exception& e) {
         try {
-            host.log(LogLevel::error, "exception stopped at the plugin border", {{"where", where}, {"error", e.what()}});
+            host.log(LogLevel::error,
+                     "exception stopped at the plugin border",
+                     {{"where", where}, {"error", e.what()}});
         } catch (...) {
         }
     } catch (...) {
@@ -86,13 +94,16 @@ capstan_rc create(const capstan_host* host, capstan_str config_json, capstan_ctl
         const std::string_view text = view_of(config_json);
         auto config = text.empty() ? Result<json::Value>(json::object()) : json::parse(text);
         if (!config) {
-            tables.log(LogLevel::error, "the plugin's configuration is no JSON", {{"error", config.error().message}});
+            tables.log(LogLevel::error,
+                       "the plugin's configuration is no JSON",
+                       {{"error", config.error().message}});
             return CAPSTAN_E_INVALID;
         }
         instance->config = std::move(config).value();
         const Result<void> made = instance->build(g_make);
         if (!made) {
-            tables.log(LogLevel::error, "the plugin cannot be created", {{"error", made.error().message}});
+            tables.log(
+                LogLevel::error, "the plugin cannot be created", {{"error", made.error().message}});
             return rc_of(made.error().code);
         }
         *ctl = reinterpret_cast<capstan_ctl*>(instance.release());
@@ -100,7 +111,9 @@ capstan_rc create(const capstan_host* host, capstan_str config_json, capstan_ctl
     });
 }
 
-capstan_rc start(capstan_ctl*) noexcept { return CAPSTAN_OK; }
+capstan_rc start(capstan_ctl*) noexcept {
+    return CAPSTAN_OK;
+}
 
 capstan_rc reconcile(capstan_ctl* ctl, capstan_call* handle, const capstan_request* raw) noexcept {
     PluginInstance& instance = *instance_of(ctl);
@@ -110,22 +123,26 @@ capstan_rc reconcile(capstan_ctl* ctl, capstan_call* handle, const capstan_reque
             return CAPSTAN_E_UNSUPP;
         }
         Call call(instance.host, handle);
-        const Request request{std::string(view_of(raw->controller)),
-                              {std::string(view_of(raw->group)), {}, std::string(view_of(raw->kind))},
-                              {std::string(view_of(raw->ns)), std::string(view_of(raw->name))},
-                              raw->attempt};
+        const Request request{
+            std::string(view_of(raw->controller)),
+            {std::string(view_of(raw->group)), {}, std::string(view_of(raw->kind))},
+            {std::string(view_of(raw->ns)), std::string(view_of(raw->name))},
+            raw->attempt};
         const Outcome outcome = controller->reconcile(call, request);
-        const capstan_result result{{sizeof(capstan_result), CAPSTAN_ABI},
-                                    outcome.rc(),
-                                    outcome.retry(),
-                                    static_cast<std::uint64_t>(std::max<std::int64_t>(outcome.delay().count(), 0)),
-                                    to_str(outcome.message())};
+        const capstan_result result{
+            {sizeof(capstan_result), CAPSTAN_ABI},
+            outcome.rc(),
+            outcome.retry(),
+            static_cast<std::uint64_t>(std::max<std::int64_t>(outcome.delay().count(), 0)),
+            to_str(outcome.message())};
         instance.host.call->reconcile_done(handle, &result);
         return outcome.rc();
     });
 }
 
-capstan_rc stop(capstan_ctl*, std::uint64_t) noexcept { return CAPSTAN_OK; }
+capstan_rc stop(capstan_ctl*, std::uint64_t) noexcept {
+    return CAPSTAN_OK;
+}
 
 void destroy(capstan_ctl* ctl) noexcept {
     const HostTables host = instance_of(ctl)->host;
@@ -145,7 +162,8 @@ capstan_rc run_service(capstan_ctl* ctl, capstan_call* handle, capstan_str name)
         Call call(instance.host, handle);
         const Result<void> ended = service->run(call);
         if (!ended) {
-            instance.host.log(LogLevel::warn, "service ended with an error",
+            instance.host.log(LogLevel::warn,
+                              "service ended with an error",
                               {{"service", view_of(name)}, {"error", ended.error().message}});
             return rc_of(ended.error().code);
         }
@@ -153,7 +171,10 @@ capstan_rc run_service(capstan_ctl* ctl, capstan_call* handle, capstan_str name)
     });
 }
 
-void handle_request(capstan_ctl* ctl, capstan_call* handle, capstan_str name, capstan_exchange* raw) noexcept {
+void handle_request(capstan_ctl* ctl,
+                    capstan_call* handle,
+                    capstan_str name,
+                    capstan_exchange* raw) noexcept {
     PluginInstance& instance = *instance_of(ctl);
     guarded(instance.host, "route", [&]() -> capstan_rc {
         Call call(instance.host, handle);
@@ -168,9 +189,10 @@ void handle_request(capstan_ctl* ctl, capstan_call* handle, capstan_str name, ca
 }
 
 const void* get_ext(capstan_str id) noexcept {
-    static const capstan_plugin_service kService{{sizeof(capstan_plugin_service), CAPSTAN_ABI}, &run_service};
-    static const capstan_plugin_http_server kHttpServer{{sizeof(capstan_plugin_http_server), CAPSTAN_ABI},
-                                                        &handle_request};
+    static const capstan_plugin_service kService{{sizeof(capstan_plugin_service), CAPSTAN_ABI},
+                                                 &run_service};
+    static const capstan_plugin_http_server kHttpServer{
+        {sizeof(capstan_plugin_http_server), CAPSTAN_ABI}, &handle_request};
     if (view_of(id) == "capstan.service/1") {
         return &kService;
     }
@@ -184,7 +206,9 @@ const void* get_ext(capstan_str id) noexcept {
 
 namespace detail {
 
-const capstan_plugin* plugin_entry(const capstan_host* host, MakePlugin make, const char* id,
+const capstan_plugin* plugin_entry(const capstan_host* host,
+                                   MakePlugin make,
+                                   const char* id,
                                    const char* version) noexcept {
     if ((host->head.abi >> 16U) != CAPSTAN_ABI_MAJOR) {
         constexpr std::string_view kWhy = "this plugin speaks ABI major 1 only";
@@ -193,8 +217,15 @@ const capstan_plugin* plugin_entry(const capstan_host* host, MakePlugin make, co
     }
     g_make = make;
     static const capstan_plugin kPlugin{{sizeof(capstan_plugin), CAPSTAN_ABI},
-                                        to_str(id), to_str(version), &create, &start, &reconcile,
-                                        nullptr,    &stop,           &destroy, &get_ext};
+                                        to_str(id),
+                                        to_str(version),
+                                        &create,
+                                        &start,
+                                        &reconcile,
+                                        nullptr,
+                                        &stop,
+                                        &destroy,
+                                        &get_ext};
     return &kPlugin;
 }
 

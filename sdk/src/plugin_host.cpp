@@ -13,14 +13,22 @@ struct CodePair {
     Code code;
 };
 constexpr std::array<CodePair, 16> kCodes{{
-    {CAPSTAN_E_INVALID, Code::invalid},     {CAPSTAN_E_NOT_FOUND, Code::not_found},
-    {CAPSTAN_E_CONFLICT, Code::conflict},   {CAPSTAN_E_EXISTS, Code::exists},
-    {CAPSTAN_E_DENIED, Code::denied},       {CAPSTAN_E_FORBIDDEN, Code::forbidden},
-    {CAPSTAN_E_THROTTLED, Code::overloaded}, {CAPSTAN_E_DEADLINE, Code::timeout},
-    {CAPSTAN_E_CANCELLED, Code::cancelled}, {CAPSTAN_E_FENCED, Code::fenced},
-    {CAPSTAN_E_UNAVAIL, Code::unavailable}, {CAPSTAN_E_TOO_LARGE, Code::too_large},
-    {CAPSTAN_E_UNSUPP, Code::unsupported},  {CAPSTAN_E_INTERNAL, Code::internal},
-    {CAPSTAN_E_EXPIRED, Code::expired},     {CAPSTAN_E_PANIC, Code::internal},
+    {CAPSTAN_E_INVALID, Code::invalid},
+    {CAPSTAN_E_NOT_FOUND, Code::not_found},
+    {CAPSTAN_E_CONFLICT, Code::conflict},
+    {CAPSTAN_E_EXISTS, Code::exists},
+    {CAPSTAN_E_DENIED, Code::denied},
+    {CAPSTAN_E_FORBIDDEN, Code::forbidden},
+    {CAPSTAN_E_THROTTLED, Code::overloaded},
+    {CAPSTAN_E_DEADLINE, Code::timeout},
+    {CAPSTAN_E_CANCELLED, Code::cancelled},
+    {CAPSTAN_E_FENCED, Code::fenced},
+    {CAPSTAN_E_UNAVAIL, Code::unavailable},
+    {CAPSTAN_E_TOO_LARGE, Code::too_large},
+    {CAPSTAN_E_UNSUPP, Code::unsupported},
+    {CAPSTAN_E_INTERNAL, Code::internal},
+    {CAPSTAN_E_EXPIRED, Code::expired},
+    {CAPSTAN_E_PANIC, Code::internal},
 }};
 
 Error missing_table(std::string_view id) {
@@ -31,7 +39,8 @@ std::string context(std::string_view verb, std::string_view kind, const ObjectKe
     return std::string(verb) + " " + std::string(kind) + " " + key.to_string();
 }
 
-// Collects list results. An exception must not cross the host's frames, so it is carried around them.
+// Collects list results. An exception must not cross the host's frames, so it is carried around
+// them.
 struct Collector {
     const capstan_ext_cache* table;
     std::vector<json::Value> values;
@@ -55,7 +64,9 @@ struct Collector {
     }
 };
 
-std::int64_t to_abi_ns(MonotonicTime time) noexcept { return std::max<std::int64_t>(time.count(), 0); }
+std::int64_t to_abi_ns(MonotonicTime time) noexcept {
+    return std::max<std::int64_t>(time.count(), 0);
+}
 std::uint64_t until_ns(MonotonicTime time) noexcept {
     return time == kNever ? CAPSTAN_NEVER : static_cast<std::uint64_t>(to_abi_ns(time));
 }
@@ -99,7 +110,9 @@ std::string_view Object::bytes() const noexcept {
     return handle_ == nullptr ? std::string_view() : view_of(table_->bytes(handle_));
 }
 
-Result<json::Value> Object::parse() const { return json::parse(bytes()); }
+Result<json::Value> Object::parse() const {
+    return json::parse(bytes());
+}
 
 Result<std::string> Object::text(std::string_view pointer) const {
     capstan_str raw{};
@@ -108,17 +121,23 @@ Result<std::string> Object::text(std::string_view pointer) const {
     }
     CAPSTAN_TRY(const json::Value value, json::parse(view_of(raw)));
     if (value.if_string() == nullptr) {
-        return fail(Code::invalid, std::string(pointer) + ": expected string, found " +
-                                       std::string(json::to_string(value.kind())));
+        return fail(Code::invalid,
+                    std::string(pointer) + ": expected string, found " +
+                        std::string(json::to_string(value.kind())));
     }
     return *value.if_string();
 }
 
-bool Call::cancelled() const noexcept { return host_->call != nullptr && host_->call->cancelled(handle_) != 0; }
+bool Call::cancelled() const noexcept {
+    return host_->call != nullptr && host_->call->cancelled(handle_) != 0;
+}
 
 MonotonicTime Call::deadline() const noexcept {
-    const std::uint64_t ns = host_->call == nullptr ? CAPSTAN_NEVER : host_->call->deadline_ns(handle_);
-    return ns > static_cast<std::uint64_t>(INT64_MAX) ? kNever : MonotonicTime(static_cast<std::int64_t>(ns));
+    const std::uint64_t ns =
+        host_->call == nullptr ? CAPSTAN_NEVER : host_->call->deadline_ns(handle_);
+    return ns > static_cast<std::uint64_t>(INT64_MAX)
+               ? kNever
+               : MonotonicTime(static_cast<std::int64_t>(ns));
 }
 
 bool Call::enabled(std::string_view gate) const noexcept {
@@ -169,26 +188,39 @@ Result<void> Call::sleep_until(MonotonicTime until) {
     return ok();
 }
 
-Result<void> Call::enqueue(std::string_view controller, const ObjectKey& key, std::chrono::nanoseconds after) {
+Result<void> Call::enqueue(std::string_view controller,
+                           const ObjectKey& key,
+                           std::chrono::nanoseconds after) {
     if (host_->queue == nullptr) {
         return fail(missing_table("capstan.queue/1"));
     }
     const auto delay = static_cast<std::uint64_t>(std::max<std::int64_t>(after.count(), 0));
-    const capstan_rc rc = host_->queue->add(handle_, to_str(controller), to_str(key.ns), to_str(key.name), delay);
+    const capstan_rc rc =
+        host_->queue->add(handle_, to_str(controller), to_str(key.ns), to_str(key.name), delay);
     if (rc != CAPSTAN_OK) {
         return fail(last_error(rc, context("enqueue", controller, key)));
     }
     return ok();
 }
 
-void Call::event(const GroupVersionKind& gvk, const ObjectKey& regarding, std::string_view uid, std::string_view type,
-                 std::string_view reason, std::string_view note) {
+void Call::event(const GroupVersionKind& gvk,
+                 const ObjectKey& regarding,
+                 std::string_view uid,
+                 std::string_view type,
+                 std::string_view reason,
+                 std::string_view note) {
     if (host_->events == nullptr) {
         return;
     }
     const std::string kind = gvk.to_string();
-    const capstan_event event{{sizeof(capstan_event), CAPSTAN_ABI}, to_str(kind), to_str(regarding.ns),
-                              to_str(regarding.name), to_str(uid), to_str(type), to_str(reason), to_str("Reconcile"),
+    const capstan_event event{{sizeof(capstan_event), CAPSTAN_ABI},
+                              to_str(kind),
+                              to_str(regarding.ns),
+                              to_str(regarding.name),
+                              to_str(uid),
+                              to_str(type),
+                              to_str(reason),
+                              to_str("Reconcile"),
                               to_str(note)};
     host_->events->emit(handle_, &event);
 }
@@ -196,7 +228,8 @@ void Call::event(const GroupVersionKind& gvk, const ObjectKey& regarding, std::s
 Result<Object> Cache::get(std::string_view gk, const ObjectKey& key) {
     const HostTables& host = call_->host();
     const capstan_obj* object = nullptr;
-    const capstan_rc rc = host.cache->get(call_->handle(), to_str(gk), to_str(key.ns), to_str(key.name), &object);
+    const capstan_rc rc =
+        host.cache->get(call_->handle(), to_str(gk), to_str(key.ns), to_str(key.name), &object);
     if (rc != CAPSTAN_OK) {
         return fail(call_->last_error(rc, context("read", gk, key)));
     }
@@ -208,17 +241,20 @@ Result<json::Value> Cache::get_value(std::string_view gk, const ObjectKey& key) 
     return object.parse();
 }
 
-Result<std::vector<json::Value>> Cache::list(std::string_view gk, std::string_view ns, std::string_view selector) {
+Result<std::vector<json::Value>> Cache::list(std::string_view gk,
+                                             std::string_view ns,
+                                             std::string_view selector) {
     const HostTables& host = call_->host();
     Collector collector{host.cache, {}, {}, {}};
-    const capstan_rc rc =
-        host.cache->list(call_->handle(), to_str(gk), to_str(ns), to_str(selector), &Collector::visit, &collector);
+    const capstan_rc rc = host.cache->list(
+        call_->handle(), to_str(gk), to_str(ns), to_str(selector), &Collector::visit, &collector);
     if (collector.thrown) {
         std::rethrow_exception(collector.thrown);
     }
     if (rc != CAPSTAN_OK) {
-        return fail(collector.error.message.empty() ? call_->last_error(rc, "list " + std::string(gk))
-                                                    : collector.error);
+        return fail(collector.error.message.empty()
+                        ? call_->last_error(rc, "list " + std::string(gk))
+                        : collector.error);
     }
     return std::move(collector.values);
 }
@@ -226,7 +262,8 @@ Result<std::vector<json::Value>> Cache::list(std::string_view gk, std::string_vi
 Result<Object> Client::get(std::string_view gvk, const ObjectKey& key) {
     const HostTables& host = call_->host();
     const capstan_obj* object = nullptr;
-    const capstan_rc rc = host.client->get(call_->handle(), to_str(gvk), to_str(key.ns), to_str(key.name), &object);
+    const capstan_rc rc =
+        host.client->get(call_->handle(), to_str(gvk), to_str(key.ns), to_str(key.name), &object);
     if (rc != CAPSTAN_OK) {
         return fail(call_->last_error(rc, context("get", gvk, key)));
     }
@@ -238,27 +275,36 @@ Result<json::Value> Client::get_value(std::string_view gvk, const ObjectKey& key
     return object.parse();
 }
 
-Result<std::vector<json::Value>> Client::list(std::string_view gvk, std::string_view ns, std::string_view selector) {
+Result<std::vector<json::Value>> Client::list(std::string_view gvk,
+                                              std::string_view ns,
+                                              std::string_view selector) {
     const HostTables& host = call_->host();
     Collector collector{host.cache, {}, {}, {}};
-    const capstan_rc rc =
-        host.client->list(call_->handle(), to_str(gvk), to_str(ns), to_str(selector), &Collector::visit, &collector);
+    const capstan_rc rc = host.client->list(
+        call_->handle(), to_str(gvk), to_str(ns), to_str(selector), &Collector::visit, &collector);
     if (collector.thrown) {
         std::rethrow_exception(collector.thrown);
     }
     if (rc != CAPSTAN_OK) {
-        return fail(collector.error.message.empty() ? call_->last_error(rc, "list " + std::string(gvk))
-                                                    : collector.error);
+        return fail(collector.error.message.empty()
+                        ? call_->last_error(rc, "list " + std::string(gvk))
+                        : collector.error);
     }
     return std::move(collector.values);
 }
 
-Result<void> Client::apply(std::string_view gvk, const json::Value& intent, const ApplyOptions& options) {
+Result<void> Client::apply(std::string_view gvk,
+                           const json::Value& intent,
+                           const ApplyOptions& options) {
     const std::uint32_t flags = (options.force ? 0U : CAPSTAN_APPLY_NO_FORCE) |
                                 (options.dry_run ? CAPSTAN_APPLY_DRY_RUN : 0U) |
                                 (options.always ? CAPSTAN_APPLY_ALWAYS : 0U);
-    const capstan_rc rc = call_->host().client->apply(call_->handle(), to_str(gvk), to_str(json::dump(intent)),
-                                                      to_str(options.subresource), flags, nullptr);
+    const capstan_rc rc = call_->host().client->apply(call_->handle(),
+                                                      to_str(gvk),
+                                                      to_str(json::dump(intent)),
+                                                      to_str(options.subresource),
+                                                      flags,
+                                                      nullptr);
     if (rc != CAPSTAN_OK) {
         const json::View metadata = json::View(intent)["metadata"];
         const ObjectKey key{std::string(metadata["namespace"].string_or("")),
@@ -270,10 +316,20 @@ Result<void> Client::apply(std::string_view gvk, const json::Value& intent, cons
 
 namespace {
 
-Result<void> send_patch(Call& call, std::string_view gvk, const ObjectKey& key, std::int32_t type,
-                        const json::Value& body, std::string_view sub) {
-    const capstan_rc rc = call.host().client->patch(call.handle(), to_str(gvk), to_str(key.ns), to_str(key.name), type,
-                                                    to_str(json::dump(body)), to_str(sub), nullptr);
+Result<void> send_patch(Call& call,
+                        std::string_view gvk,
+                        const ObjectKey& key,
+                        std::int32_t type,
+                        const json::Value& body,
+                        std::string_view sub) {
+    const capstan_rc rc = call.host().client->patch(call.handle(),
+                                                    to_str(gvk),
+                                                    to_str(key.ns),
+                                                    to_str(key.name),
+                                                    type,
+                                                    to_str(json::dump(body)),
+                                                    to_str(sub),
+                                                    nullptr);
     if (rc != CAPSTAN_OK) {
         return fail(call.last_error(rc, context("patch", gvk, key)));
     }
@@ -282,19 +338,23 @@ Result<void> send_patch(Call& call, std::string_view gvk, const ObjectKey& key, 
 
 }  // namespace
 
-Result<void> Client::patch_json(std::string_view gvk, const ObjectKey& key, const json::Value& operations,
+Result<void> Client::patch_json(std::string_view gvk,
+                                const ObjectKey& key,
+                                const json::Value& operations,
                                 std::string_view subresource) {
     return send_patch(*call_, gvk, key, CAPSTAN_PATCH_JSON, operations, subresource);
 }
 
-Result<void> Client::patch_merge(std::string_view gvk, const ObjectKey& key, const json::Value& patch,
+Result<void> Client::patch_merge(std::string_view gvk,
+                                 const ObjectKey& key,
+                                 const json::Value& patch,
                                  std::string_view subresource) {
     return send_patch(*call_, gvk, key, CAPSTAN_PATCH_MERGE, patch, subresource);
 }
 
 Result<void> Client::create(std::string_view gvk, const json::Value& object) {
-    const capstan_rc rc =
-        call_->host().client->create(call_->handle(), to_str(gvk), to_str(json::dump(object)), nullptr);
+    const capstan_rc rc = call_->host().client->create(
+        call_->handle(), to_str(gvk), to_str(json::dump(object)), nullptr);
     if (rc != CAPSTAN_OK) {
         const json::View metadata = json::View(object)["metadata"];
         const ObjectKey key{std::string(metadata["namespace"].string_or("")),
@@ -309,7 +369,8 @@ Result<void> Client::remove(const Object& object, const RemoveOptions& options) 
     if (options.grace_period_seconds >= 0) {
         text.set("gracePeriodSeconds", options.grace_period_seconds);
     }
-    const capstan_rc rc = call_->host().client->remove(call_->handle(), object.handle(), to_str(json::dump(text)));
+    const capstan_rc rc =
+        call_->host().client->remove(call_->handle(), object.handle(), to_str(json::dump(text)));
     if (rc != CAPSTAN_OK) {
         return fail(call_->last_error(rc, "delete"));
     }
@@ -317,7 +378,8 @@ Result<void> Client::remove(const Object& object, const RemoveOptions& options) 
 }
 
 Token::Token(const HostTables& host)
-    : host_(&host), handle_(host.clock == nullptr ? nullptr : host.clock->token_create(host.host)) {}
+    : host_(&host),
+      handle_(host.clock == nullptr ? nullptr : host.clock->token_create(host.host)) {}
 
 Token& Token::operator=(Token&& other) noexcept {
     if (this != &other) {

@@ -14,10 +14,11 @@ std::string describe(const HttpRequest& request) {
         headers.set(name, value);
     }
     json::Value tls = json::object();
-    const std::array<std::pair<const char*, const std::string*>, 4> texts{{{"caPem", &request.tls.ca_pem},
-                                                                           {"certificatePem", &request.tls.certificate_pem},
-                                                                           {"keyPem", &request.tls.key_pem},
-                                                                           {"serverName", &request.tls.server_name}}};
+    const std::array<std::pair<const char*, const std::string*>, 4> texts{
+        {{"caPem", &request.tls.ca_pem},
+         {"certificatePem", &request.tls.certificate_pem},
+         {"keyPem", &request.tls.key_pem},
+         {"serverName", &request.tls.server_name}}};
     for (const auto& [name, text] : texts) {
         if (!text->empty()) {
             tls.set(name, *text);
@@ -48,7 +49,8 @@ std::string decode_form(std::string_view text) {
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (text[i] == '+') {
             out += ' ';
-        } else if (text[i] == '%' && i + 2 < text.size() && hex(text[i + 1]) >= 0 && hex(text[i + 2]) >= 0) {
+        } else if (text[i] == '%' && i + 2 < text.size() && hex(text[i + 1]) >= 0 &&
+                   hex(text[i + 2]) >= 0) {
             out += static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2]));
             i += 2;
         } else {
@@ -100,8 +102,10 @@ Result<std::size_t> HttpStream::read(std::string& out, MonotonicTime until) {
     const std::size_t before = out.size();
     out.resize(before + kReadBytes);
     std::uint64_t count = 0;
-    const std::uint64_t until_ns = until == kNever ? CAPSTAN_NEVER : static_cast<std::uint64_t>(until.count());
-    const capstan_rc rc = call_->host().http->read(handle_, out.data() + before, kReadBytes, until_ns, &count);
+    const std::uint64_t until_ns =
+        until == kNever ? CAPSTAN_NEVER : static_cast<std::uint64_t>(until.count());
+    const capstan_rc rc =
+        call_->host().http->read(handle_, out.data() + before, kReadBytes, until_ns, &count);
     out.resize(before + (rc == CAPSTAN_OK ? static_cast<std::size_t>(count) : 0));
     if (rc != CAPSTAN_OK) {
         return fail(call_->last_error(rc, "read response body"));
@@ -115,7 +119,8 @@ Result<HttpStream> Http::open(const HttpRequest& request, std::int64_t body_byte
         return fail(Code::unsupported, "the host has no capstan.http/1");
     }
     capstan_http* handle = nullptr;
-    const capstan_rc rc = table->open(call_->handle(), to_str(describe(request)), body_bytes, &handle);
+    const capstan_rc rc =
+        table->open(call_->handle(), to_str(describe(request)), body_bytes, &handle);
     if (rc != CAPSTAN_OK) {
         return fail(call_->last_error(rc, request.method + " " + request.url));
     }
@@ -136,13 +141,15 @@ Result<HttpResponse> Http::send(const HttpRequest& request) {
             return response;
         }
         if (response.body.size() > kBodyBytesMax) {
-            return fail(Code::too_large, request.method + " " + request.url + ": the answer is over " +
-                                             std::to_string(kBodyBytesMax) + " bytes");
+            return fail(Code::too_large,
+                        request.method + " " + request.url + ": the answer is over " +
+                            std::to_string(kBodyBytesMax) + " bytes");
         }
     }
 }
 
-Exchange::Exchange(const HostTables& host, capstan_exchange* handle) : host_(&host), handle_(handle) {
+Exchange::Exchange(const HostTables& host, capstan_exchange* handle)
+    : host_(&host), handle_(handle) {
     auto parsed = json::parse(view_of(host.http_server->request_json(handle)));
     if (parsed) {
         request_ = std::move(parsed).value();
@@ -180,7 +187,8 @@ Result<std::string> Exchange::body() {
     std::array<char, 16 * 1024> buffer{};
     for (;;) {
         std::uint64_t count = 0;
-        const capstan_rc rc = host_->http_server->read(handle_, buffer.data(), buffer.size(), &count);
+        const capstan_rc rc =
+            host_->http_server->read(handle_, buffer.data(), buffer.size(), &count);
         if (rc != CAPSTAN_OK) {
             return fail(code_of(rc), "read request body: " + std::string(to_string(code_of(rc))));
         }
@@ -189,7 +197,8 @@ Result<std::string> Exchange::body() {
         }
         out.append(buffer.data(), static_cast<std::size_t>(count));
         if (out.size() > kBodyBytesMax) {
-            return fail(Code::too_large, "request body is over " + std::to_string(kBodyBytesMax) + " bytes");
+            return fail(Code::too_large,
+                        "request body is over " + std::to_string(kBodyBytesMax) + " bytes");
         }
     }
 }
@@ -205,6 +214,8 @@ void Exchange::respond(int status, std::string_view content_type, std::string_vi
     }
 }
 
-void Exchange::respond_json(int status, const json::Value& body) { respond(status, "application/json", json::dump(body)); }
+void Exchange::respond_json(int status, const json::Value& body) {
+    respond(status, "application/json", json::dump(body));
+}
 
 }  // namespace capstan

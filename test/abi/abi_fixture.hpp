@@ -28,7 +28,8 @@ inline std::string read_bytes(const std::string& path) {
 class AbiTest : public ::testing::Test {
 protected:
     AbiTest() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "capstan-abi-XXXXXX").string();
+        std::string pattern =
+            (std::filesystem::temp_directory_path() / "capstan-abi-XXXXXX").string();
         directory_ = ::mkdtemp(pattern.data());
     }
     ~AbiTest() override {

@@ -1,5 +1,5 @@
-// Damaged plugins never crash the reader: seeded mutations of good files, also run under AddressSanitizer. What the
-// reader still accepts must stay within its limits.
+// Damaged plugins never crash the reader: seeded mutations of good files, also run under
+// AddressSanitizer. What the reader still accepts must stay within its limits.
 #include "test/abi/abi_fixture.hpp"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ public:
     std::uint64_t size() const noexcept override { return bytes_.size(); }
     Result<void> read_at(std::uint64_t offset, std::span<std::byte> out) const override {
         if (offset > bytes_.size() || out.size() > bytes_.size() - offset) {
-            ADD_FAILURE() << "read of " << out.size() << " bytes at " << offset << " of " << bytes_.size();
+            ADD_FAILURE() << "read of " << out.size() << " bytes at " << offset << " of "
+                          << bytes_.size();
             return fail(Code::invalid, "past the end");
         }
         std::copy_n(bytes_.data() + offset, out.size(), reinterpret_cast<char*>(out.data()));
@@ -26,12 +27,14 @@ private:
     const std::string& bytes_;
 };
 
-// A few changes, more often where the tables are: headers at the start, notes and dynamic data in the first pages.
+// A few changes, more often where the tables are: headers at the start, notes and dynamic data in
+// the first pages.
 std::string mutated(const std::string& good, std::mt19937_64& random) {
     std::string bytes = good;
     const std::size_t changes = 1 + random() % 4;
     for (std::size_t i = 0; i < changes; ++i) {
-        const std::size_t near = std::min<std::size_t>(bytes.size(), random() % 2 == 0 ? 1024 : 8192);
+        const std::size_t near =
+            std::min<std::size_t>(bytes.size(), random() % 2 == 0 ? 1024 : 8192);
         const std::size_t area = random() % 3 == 0 ? bytes.size() : near;
         const std::size_t at = random() % area;
         switch (random() % 4) {
@@ -42,7 +45,9 @@ std::string mutated(const std::string& good, std::mt19937_64& random) {
                     bytes[k] = static_cast<char>(0xff);
                 }
                 break;
-            default: std::memset(bytes.data() + at, 0, std::min<std::size_t>(4, bytes.size() - at)); break;
+            default:
+                std::memset(bytes.data() + at, 0, std::min<std::size_t>(4, bytes.size() - at));
+                break;
         }
     }
     if (random() % 8 == 0) {

@@ -1,6 +1,6 @@
 // What the fake host promises to the tests of plugins.
-#include "capstan/plugin.hpp"
 #include "capstan/testing/fake_host.hpp"
+#include "capstan/plugin.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,8 +22,10 @@ TEST(FakeHost, DigestsAreThePublishedOnes) {
     const HostTables host(fake.host());
     EXPECT_EQ(hex(host.digest(CAPSTAN_DIGEST_SHA256, "abc").value()),
               "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    EXPECT_EQ(hex(host.digest(CAPSTAN_DIGEST_MD5, "message digest").value()), "f96b697d7cb7938d525a2f31aaf161d0");
-    EXPECT_EQ(hex(host.digest(CAPSTAN_DIGEST_HMAC_SHA256, "what do ya want for nothing?", "Jefe").value()),
+    EXPECT_EQ(hex(host.digest(CAPSTAN_DIGEST_MD5, "message digest").value()),
+              "f96b697d7cb7938d525a2f31aaf161d0");
+    EXPECT_EQ(hex(host.digest(CAPSTAN_DIGEST_HMAC_SHA256, "what do ya want for nothing?", "Jefe")
+                      .value()),
               "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
     EXPECT_EQ(hex(host.digest(CAPSTAN_DIGEST_CRC32C, "123456789").value()), "e3069283");
     EXPECT_EQ(hex(host.digest(CAPSTAN_DIGEST_SHA256, std::string(119, 'a')).value()),
@@ -111,7 +113,8 @@ TEST(FakeHost, TimeMovesOnlyByWaiting) {
         Token token(call.host());
         host.at(call.now() + std::chrono::seconds(3), [&token] { token.notify(); });
         EXPECT_TRUE(call.wait(token, call.now() + std::chrono::seconds(10)));
-        EXPECT_EQ(call.wait(token, call.now() + std::chrono::seconds(2)).error().code, Code::timeout);
+        EXPECT_EQ(call.wait(token, call.now() + std::chrono::seconds(2)).error().code,
+                  Code::timeout);
         return Outcome::after(std::chrono::seconds(7));
     });
     EXPECT_EQ(host.now(), std::chrono::seconds(1'000'005));

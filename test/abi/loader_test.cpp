@@ -1,4 +1,5 @@
-// Loading: where the mapped bytes come from, what two versions share, what a misbehaving plugin shows at the border.
+// Loading: where the mapped bytes come from, what two versions share, what a misbehaving plugin
+// shows at the border.
 #include "test/abi/abi_fixture.hpp"
 
 namespace capstan::plugin {
@@ -12,7 +13,8 @@ TEST_F(LoaderTest, MapsAPrivateCopyUnderItsDigest) {
     Loader plugins = loader();
     auto candidate = plugins.check(test_plugin("minimal"));
     ASSERT_TRUE(candidate) << candidate.error().message;
-    EXPECT_EQ(candidate.value().load_path(), path("cache") + "/sha256-" + candidate.value().sha256() + "/plugin.so");
+    EXPECT_EQ(candidate.value().load_path(),
+              path("cache") + "/sha256-" + candidate.value().sha256() + "/plugin.so");
     EXPECT_EQ(read_bytes(candidate.value().load_path()), read_bytes(test_plugin("minimal")));
     // A file that lies under its digest already is used as it is.
     const std::string installed = candidate.value().load_path();
@@ -30,7 +32,8 @@ TEST_F(LoaderTest, ReplacesADamagedCopy) {
     EXPECT_EQ(read_bytes(copy), read_bytes(test_plugin("minimal")));
 }
 
-// glibc hands out the old mapping for a path it knows; the digest in the path is what keeps versions apart.
+// glibc hands out the old mapping for a path it knows; the digest in the path is what keeps
+// versions apart.
 TEST_F(LoaderTest, RunsTheNewFileAtAnOldPath) {
     const std::string file = write("current.so", read_bytes(test_plugin("minimal")));
     EXPECT_EQ(refusal(file), "");
@@ -43,8 +46,10 @@ TEST_F(LoaderTest, ReportReadsAsTextAndJson) {
     const Report report = inspect(test_plugin("reference-c"));
     ASSERT_TRUE(report.loadable()) << to_text(report);
     const std::string text = to_text(report);
-    EXPECT_NE(text.find("plugin:       reference-c.capstan.dev 0.1.0\n"), std::string::npos) << text;
-    EXPECT_NE(text.find("    owns v1/ConfigMap, predicate of 1 nodes\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("plugin:       reference-c.capstan.dev 0.1.0\n"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("    owns v1/ConfigMap, predicate of 1 nodes\n"), std::string::npos)
+        << text;
     EXPECT_NE(text.find("result:       this host would load it\n"), std::string::npos) << text;
     const json::Value value = to_json(report);
     EXPECT_TRUE(json::View(value)["loadable"].bool_or(false));
@@ -55,7 +60,9 @@ TEST_F(LoaderTest, ReportReadsAsTextAndJson) {
 }
 
 const capstan_plugin* g_misbehaving = nullptr;
-const capstan_plugin* misbehaving_entry(const capstan_host*) noexcept { return g_misbehaving; }
+const capstan_plugin* misbehaving_entry(const capstan_host*) noexcept {
+    return g_misbehaving;
+}
 
 class MisbehavingTest : public AbiTest {
 protected:
@@ -67,10 +74,13 @@ protected:
         ASSERT_TRUE(module) << module.error().message;
         EXPECT_NE(module.value()->service(), nullptr);
         g_misbehaving = &module.value()->table();
-        host_.put({{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"namespace", "n"}, {"name", "a"}}}});
+        host_.put({{"apiVersion", "v1"},
+                   {"kind", "ConfigMap"},
+                   {"metadata", {{"namespace", "n"}, {"name", "a"}}}});
     }
     Reconciled reconcile(std::string_view behaviour) {
-        PluginUnderTest plugin(host_, &misbehaving_entry, "{\"behaviour\":\"" + std::string(behaviour) + "\"}");
+        PluginUnderTest plugin(
+            host_, &misbehaving_entry, "{\"behaviour\":\"" + std::string(behaviour) + "\"}");
         return plugin.reconcile("misbehaving", "v1/ConfigMap", {"n", "a"});
     }
 };
@@ -78,7 +88,8 @@ protected:
 TEST_F(MisbehavingTest, ExceptionsBecomeACodeAndALogLine) {
     EXPECT_EQ(reconcile("throw-in-reconcile").rc, CAPSTAN_E_PANIC);
     ASSERT_FALSE(host_.logs().empty());
-    EXPECT_NE(host_.logs().back().fields_json.find("thrown by the misbehaving plugin"), std::string::npos);
+    EXPECT_NE(host_.logs().back().fields_json.find("thrown by the misbehaving plugin"),
+              std::string::npos);
     EXPECT_EQ(reconcile("throw-odd-in-reconcile").rc, CAPSTAN_E_PANIC);
     PluginUnderTest plugin(host_, &misbehaving_entry, R"({"behaviour":"throw-in-create"})");
     EXPECT_EQ(plugin.create_rc(), CAPSTAN_E_PANIC);
@@ -88,7 +99,9 @@ TEST_F(MisbehavingTest, FailedCreateSaysWhyInTheLog) {
     PluginUnderTest plugin(host_, &misbehaving_entry, R"({"behaviour":"fail-create"})");
     EXPECT_EQ(plugin.create_rc(), CAPSTAN_E_INVALID);
     EXPECT_FALSE(plugin.running());
-    EXPECT_NE(host_.logs().back().fields_json.find("create fails because the configuration asks for it"), std::string::npos);
+    EXPECT_NE(
+        host_.logs().back().fields_json.find("create fails because the configuration asks for it"),
+        std::string::npos);
 }
 
 TEST_F(MisbehavingTest, LeaksAndUnknownCodesAreSeen) {

@@ -24,7 +24,9 @@ json::Value greeting(std::string_view text) {
 
 // The loaded modules outlive the tests; the entry has no context, so the table travels by a static.
 const capstan_plugin* g_table = nullptr;
-const capstan_plugin* loaded_entry(const capstan_host*) noexcept { return g_table; }
+const capstan_plugin* loaded_entry(const capstan_host*) noexcept {
+    return g_table;
+}
 
 class ReferencePlugin : public AbiTest, public ::testing::WithParamInterface<const char*> {
 protected:
@@ -48,11 +50,14 @@ protected:
         const json::View owner = json::View(*owned)["metadata"]["ownerReferences"][0];
         EXPECT_EQ(owner["name"].string_or(""), "a");
         EXPECT_EQ(owner["uid"].string_or(""), "uid-1");
-        EXPECT_EQ(json::View(*host.find(kGreeting, kKey))["status"]["configMap"].string_or(""), "a-greeting");
+        EXPECT_EQ(json::View(*host.find(kGreeting, kKey))["status"]["configMap"].string_or(""),
+                  "a-greeting");
     }
 };
 
-INSTANTIATE_TEST_SUITE_P(Languages, ReferencePlugin, ::testing::Values("reference-c", "reference-cpp"));
+INSTANTIATE_TEST_SUITE_P(Languages,
+                         ReferencePlugin,
+                         ::testing::Values("reference-c", "reference-cpp"));
 
 TEST_P(ReferencePlugin, MakesWhatTheGreetingSays) {
     host_.put(greeting("hello \"world\"\n"));

@@ -16,12 +16,13 @@ json::Value manifest(int replicas) {
         {"apiVersion", "druid.gardener.cloud/v1alpha1"},
         {"kind", "Etcd"},
         {"metadata", {{"name", "main"}, {"namespace", "shop"}}},
-        {"spec", {
-            {"replicas", replicas},
-            {"labels", {{"app", "main"}}},
-            {"etcd", json::object()},
-            {"backup", json::object()},
-        }},
+        {"spec",
+         {
+             {"replicas", replicas},
+             {"labels", {{"app", "main"}}},
+             {"etcd", json::object()},
+             {"backup", json::object()},
+         }},
     };
 }
 
@@ -42,7 +43,9 @@ struct Fixture {
     json::View status() const { return json::View(*etcd())["status"]; }
     void delete_etcd() {
         const json::View meta = json::View(*etcd())["metadata"];
-        EXPECT_TRUE(host.store.remove("druid.gardener.cloud/Etcd", kKey, meta["uid"].string_or(""),
+        EXPECT_TRUE(host.store.remove("druid.gardener.cloud/Etcd",
+                                      kKey,
+                                      meta["uid"].string_or(""),
                                       meta["resourceVersion"].string_or("")));
     }
 };
@@ -52,7 +55,8 @@ TEST(EtcdController, ASecondPassSendsNothing) {
     EXPECT_EQ(f.pass().rc, CAPSTAN_OK);
     EXPECT_EQ(f.status()["lastOperation"]["state"].string_or(""), "Succeeded");
     EXPECT_EQ(f.status()["observedGeneration"].int_or(0), 1);
-    EXPECT_EQ(f.host.store.size(), 1u + 3 + 3 + 3 + 1 + 2 + 1 + 1);  // Etcd, rights, leases, members, budget, services, …
+    // Etcd, rights, leases, members, budget, services, …
+    EXPECT_EQ(f.host.store.size(), 1u + 3 + 3 + 3 + 1 + 2 + 1 + 1);
     f.host.sent.clear();
     const Pass again = f.pass();
     EXPECT_EQ(again.rc, CAPSTAN_OK);
@@ -96,17 +100,21 @@ TEST(EtcdController, TheLearnerAnnotationIsNotBroughtBack) {
     member["metadata"]["annotations"].erase(kLearner);  // as the steward does after promotion
     f.host.store.put(member);
     f.pass();
-    EXPECT_FALSE(json::View(*f.host.store.find(kKind, key))["metadata"]["annotations"][kLearner].present());
-    EXPECT_FALSE(json::View(*f.host.store.find(kKind, {"shop", "main-0"}))["metadata"]["annotations"][kLearner].present());
+    EXPECT_FALSE(
+        json::View(*f.host.store.find(kKind, key))["metadata"]["annotations"][kLearner].present());
+    EXPECT_FALSE(json::View(*f.host.store.find(
+        kKind, {"shop", "main-0"}))["metadata"]["annotations"][kLearner]
+                     .present());
 }
 
 TEST(EtcdController, TlsIsRefusedAndItsConditionGoesWhenTheWishDoes) {
     Fixture f(3);
     json::Value wish = manifest(3);
-    wish["spec"]["etcd"] = {{"clientUrlTls", {
-        {"tlsCASecretRef", {{"name", "ca"}}},
-        {"serverTLSSecretRef", {{"name", "server"}}},
-    }}};
+    wish["spec"]["etcd"] = {{"clientUrlTls",
+                             {
+                                 {"tlsCASecretRef", {{"name", "ca"}}},
+                                 {"serverTLSSecretRef", {{"name", "server"}}},
+                             }}};
     f.host.store.put(wish);
     EXPECT_EQ(f.pass().rc, CAPSTAN_OK);
     EXPECT_EQ(f.host.store.size(), 1u);
@@ -130,7 +138,8 @@ TEST(EtcdController, DeletionEndsWithNothingLeft) {
     EXPECT_EQ(pass.retry, CAPSTAN_RETRY_AFTER);
     EXPECT_EQ(f.status()["lastOperation"]["type"].string_or(""), "Delete");
     EXPECT_EQ(f.host.store.find("apps/StatefulSet", kKey), nullptr);
-    EXPECT_NE(f.host.store.find("ConfigMap", {"shop", "main-config"}), nullptr);  // only the pods go at first
+    // only the pods go at first
+    EXPECT_NE(f.host.store.find("ConfigMap", {"shop", "main-config"}), nullptr);
     for (int i = 0; i < 3; ++i) {
         f.pass();
     }
@@ -192,7 +201,8 @@ TEST_P(EtcdControllerSweep, EveryFailedCallIsMadeGood) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, EtcdControllerSweep,
+INSTANTIATE_TEST_SUITE_P(Rows,
+                         EtcdControllerSweep,
                          testing::Values(Sweep{"building_without_effect", false, false},
                                          Sweep{"building_with_effect", true, false},
                                          Sweep{"deleting_without_effect", false, true},

@@ -19,7 +19,9 @@ struct capstan_hash {
 namespace capstan::test {
 
 struct MemoryHost::Tables {
-    static MemoryHost& self(const capstan_host* host) noexcept { return *static_cast<MemoryHost*>(host->self); }
+    static MemoryHost& self(const capstan_host* host) noexcept {
+        return *static_cast<MemoryHost*>(host->self);
+    }
 
     static capstan_rc fail_with(MemoryHost& host, capstan_rc rc, const std::string& message) {
         host.last_error_ = json::dump({{"code", std::int64_t{rc}}, {"message", message}});
@@ -39,14 +41,17 @@ struct MemoryHost::Tables {
         return done ? CAPSTAN_OK : fail_with(host, rc_of(done.error().code), done.error().message);
     }
 
-    static capstan_obj* object_of(const json::Value& value, std::string_view group_kind, bool live) {
+    static capstan_obj* object_of(const json::Value& value,
+                                  std::string_view group_kind,
+                                  bool live) {
         const json::View meta = json::View(value)["metadata"];
-        return new capstan_obj{json::dump(value),
-                               std::string(group_kind),
-                               std::string(meta["uid"].string_or("")),
-                               std::string(meta["resourceVersion"].string_or("")),
-                               {std::string(meta["namespace"].string_or("")), std::string(meta["name"].string_or(""))},
-                               live};
+        return new capstan_obj{
+            json::dump(value),
+            std::string(group_kind),
+            std::string(meta["uid"].string_or("")),
+            std::string(meta["resourceVersion"].string_or("")),
+            {std::string(meta["namespace"].string_or("")), std::string(meta["name"].string_or(""))},
+            live};
     }
 
     static std::string group_kind(capstan_str gvk) {
@@ -54,7 +59,11 @@ struct MemoryHost::Tables {
     }
 
     // ---- cache and client reads
-    static capstan_rc read(capstan_call* call, const std::string& gk, capstan_str ns, capstan_str name, bool live,
+    static capstan_rc read(capstan_call* call,
+                           const std::string& gk,
+                           capstan_str ns,
+                           capstan_str name,
+                           bool live,
                            const capstan_obj** out) {
         std::unique_ptr<capstan_obj> object;  // handed over only with CAPSTAN_OK
         const capstan_rc rc = counted(*call->host, [&]() -> Result<void> {
@@ -71,18 +80,29 @@ struct MemoryHost::Tables {
         }
         return rc;
     }
-    static capstan_rc cache_get(capstan_call* call, capstan_str gk, capstan_str ns, capstan_str name,
+    static capstan_rc cache_get(capstan_call* call,
+                                capstan_str gk,
+                                capstan_str ns,
+                                capstan_str name,
                                 const capstan_obj** out) noexcept {
         return read(call, std::string(view_of(gk)), ns, name, false, out);
     }
-    static capstan_rc client_get(capstan_call* call, capstan_str gvk, capstan_str ns, capstan_str name,
+    static capstan_rc client_get(capstan_call* call,
+                                 capstan_str gvk,
+                                 capstan_str ns,
+                                 capstan_str name,
                                  const capstan_obj** out) noexcept {
         return read(call, group_kind(gvk), ns, name, true, out);
     }
-    static capstan_rc cache_list(capstan_call* call, capstan_str gk, capstan_str ns, capstan_str selector,
-                                 capstan_rc (*visit)(void*, const capstan_obj*), void* user) noexcept {
+    static capstan_rc cache_list(capstan_call* call,
+                                 capstan_str gk,
+                                 capstan_str ns,
+                                 capstan_str selector,
+                                 capstan_rc (*visit)(void*, const capstan_obj*),
+                                 void* user) noexcept {
         return counted(*call->host, [&]() -> Result<void> {
-            for (const json::Value* found : call->host->store.list(view_of(gk), view_of(ns), view_of(selector))) {
+            for (const json::Value* found :
+                 call->host->store.list(view_of(gk), view_of(ns), view_of(selector))) {
                 std::unique_ptr<capstan_obj> object(object_of(*found, view_of(gk), false));
                 if (visit(user, object.get()) != CAPSTAN_OK) {
                     return fail(Code::internal, "visit refused");
@@ -95,22 +115,32 @@ struct MemoryHost::Tables {
     static void release(const capstan_obj* object) noexcept { delete object; }
 
     // ---- writes
-    static void log_sent(MemoryHost& host, const std::string& verb, const std::string& kind, const ObjectKey& key,
+    static void log_sent(MemoryHost& host,
+                         const std::string& verb,
+                         const std::string& kind,
+                         const ObjectKey& key,
                          std::string_view subresource = "") {
         host.sent.push_back(verb + " " + kind + " " + key.to_string() +
                             (subresource.empty() ? "" : " " + std::string(subresource)));
     }
-    static capstan_rc apply(capstan_call* call, capstan_str gvk, capstan_str text, capstan_str sub, std::uint32_t,
+    static capstan_rc apply(capstan_call* call,
+                            capstan_str gvk,
+                            capstan_str text,
+                            capstan_str sub,
+                            std::uint32_t,
                             const capstan_obj**) noexcept {
         MemoryHost& host = *call->host;
         return counted(host, [&]() -> Result<void> {
             CAPSTAN_TRY(auto intent, json::parse(view_of(text)));
             const json::View meta = json::View(intent)["metadata"];
-            const ObjectKey key{std::string(meta["namespace"].string_or("")), std::string(meta["name"].string_or(""))};
-            const std::string id = group_kind(gvk) + "|" + key.to_string() + "|" + std::string(view_of(sub));
+            const ObjectKey key{std::string(meta["namespace"].string_or("")),
+                                std::string(meta["name"].string_or(""))};
+            const std::string id =
+                group_kind(gvk) + "|" + key.to_string() + "|" + std::string(view_of(sub));
             std::string& before = host.applied_[id];
             const json::Value* present = host.store.find(group_kind(gvk), key);
-            if (present != nullptr && before == json::dump_sorted(intent) && covers(*present, intent)) {
+            if (present != nullptr && before == json::dump_sorted(intent) &&
+                covers(*present, intent)) {
                 return ok();
             }
             log_sent(host, "apply", group_kind(gvk), key, view_of(sub));
@@ -120,8 +150,14 @@ struct MemoryHost::Tables {
             return ok();
         });
     }
-    static capstan_rc patch(capstan_call* call, capstan_str gvk, capstan_str ns, capstan_str name, std::int32_t type,
-                            capstan_str body, capstan_str, const capstan_obj**) noexcept {
+    static capstan_rc patch(capstan_call* call,
+                            capstan_str gvk,
+                            capstan_str ns,
+                            capstan_str name,
+                            std::int32_t type,
+                            capstan_str body,
+                            capstan_str,
+                            const capstan_obj**) noexcept {
         return counted(*call->host, [&]() -> Result<void> {
             if (type != CAPSTAN_PATCH_JSON) {
                 return fail(Code::unsupported, "only JSON patch");
@@ -132,12 +168,18 @@ struct MemoryHost::Tables {
             return call->host->store.patch_json(group_kind(gvk), key, operations);
         });
     }
-    static capstan_rc create(capstan_call* call, capstan_str gvk, capstan_str text, const capstan_obj**) noexcept {
+    static capstan_rc create(capstan_call* call,
+                             capstan_str gvk,
+                             capstan_str text,
+                             const capstan_obj**) noexcept {
         return counted(*call->host, [&]() -> Result<void> {
             CAPSTAN_TRY(auto object, json::parse(view_of(text)));
             const json::View meta = json::View(object)["metadata"];
-            log_sent(*call->host, "create", group_kind(gvk),
-                     {std::string(meta["namespace"].string_or("")), std::string(meta["name"].string_or(""))});
+            log_sent(*call->host,
+                     "create",
+                     group_kind(gvk),
+                     {std::string(meta["namespace"].string_or("")),
+                      std::string(meta["name"].string_or(""))});
             return call->host->store.create(object);
         });
     }
@@ -147,16 +189,21 @@ struct MemoryHost::Tables {
                 return fail(Code::invalid, "a cached object cannot be deleted");
             }
             log_sent(*call->host, "remove", object->group_kind, object->key);
-            return call->host->store.remove(object->group_kind, object->key, object->uid, object->version);
+            return call->host->store.remove(
+                object->group_kind, object->key, object->uid, object->version);
         });
     }
 
     // ---- the rest
     static void done(capstan_call* call, const capstan_result* result) noexcept {
-        call->host->pass_ = {result->rc, result->retry, std::chrono::nanoseconds(result->after_ns),
+        call->host->pass_ = {result->rc,
+                             result->retry,
+                             std::chrono::nanoseconds(result->after_ns),
                              std::string(view_of(result->message))};
     }
-    static capstan_str last_error(capstan_call* call) noexcept { return to_str(call->host->last_error_); }
+    static capstan_str last_error(capstan_call* call) noexcept {
+        return to_str(call->host->last_error_);
+    }
     static std::int32_t cancelled(capstan_call*) noexcept { return 0; }
     static std::uint64_t deadline(capstan_call*) noexcept { return CAPSTAN_NEVER; }
     static std::int32_t enabled(capstan_call* call, capstan_str gate) noexcept {
@@ -167,8 +214,13 @@ struct MemoryHost::Tables {
         return CAPSTAN_OK;
     }
     static std::uint64_t monotonic(const capstan_host*) noexcept { return 1; }
-    static std::int64_t wall(const capstan_host* host) noexcept { return self(host).now.time_since_epoch().count(); }
-    static capstan_rc digest_open(const capstan_host*, std::int32_t, capstan_str, capstan_hash** out) noexcept {
+    static std::int64_t wall(const capstan_host* host) noexcept {
+        return self(host).now.time_since_epoch().count();
+    }
+    static capstan_rc digest_open(const capstan_host*,
+                                  std::int32_t,
+                                  capstan_str,
+                                  capstan_hash** out) noexcept {
         *out = new capstan_hash;
         return CAPSTAN_OK;
     }
@@ -177,7 +229,9 @@ struct MemoryHost::Tables {
         return CAPSTAN_OK;
     }
     // Not SHA-256: equal texts give equal digests.
-    static capstan_rc digest_finish(capstan_hash* hash, std::uint8_t* out, std::uint32_t* length) noexcept {
+    static capstan_rc digest_finish(capstan_hash* hash,
+                                    std::uint8_t* out,
+                                    std::uint32_t* length) noexcept {
         std::size_t value = std::hash<std::string>{}(hash->text);
         for (*length = 0; *length < 32; ++*length) {
             out[*length] = static_cast<std::uint8_t>(value >> (*length % 8 * 8));
@@ -189,17 +243,33 @@ struct MemoryHost::Tables {
     static void refuse(const capstan_host*, capstan_rc, capstan_str) noexcept {}
 
     static const void* get_ext(const capstan_host*, capstan_str id) noexcept {
-        static const capstan_ext_call calls{{sizeof(capstan_ext_call), CAPSTAN_ABI}, cancelled, deadline, done, last_error};
-        static const capstan_ext_cache cache{{sizeof(capstan_ext_cache), CAPSTAN_ABI}, cache_get, cache_list, bytes, nullptr,
+        static const capstan_ext_call calls{
+            {sizeof(capstan_ext_call), CAPSTAN_ABI}, cancelled, deadline, done, last_error};
+        static const capstan_ext_cache cache{{sizeof(capstan_ext_cache), CAPSTAN_ABI},
+                                             cache_get,
+                                             cache_list,
+                                             bytes,
+                                             nullptr,
                                              release};
-        static const capstan_ext_client client{{sizeof(capstan_ext_client), CAPSTAN_ABI}, client_get, nullptr, apply,
-                                               patch, create, remove};
+        static const capstan_ext_client client{{sizeof(capstan_ext_client), CAPSTAN_ABI},
+                                               client_get,
+                                               nullptr,
+                                               apply,
+                                               patch,
+                                               create,
+                                               remove};
         static const capstan_ext_events events{{sizeof(capstan_ext_events), CAPSTAN_ABI}, emit};
-        static const capstan_ext_features features{{sizeof(capstan_ext_features), CAPSTAN_ABI}, enabled};
-        static const capstan_ext_clock clock{{sizeof(capstan_ext_clock), CAPSTAN_ABI}, monotonic, wall, nullptr, nullptr,
-                                             nullptr, nullptr};
-        static const capstan_ext_digest digest{{sizeof(capstan_ext_digest), CAPSTAN_ABI}, digest_open, digest_update,
-                                               digest_finish};
+        static const capstan_ext_features features{{sizeof(capstan_ext_features), CAPSTAN_ABI},
+                                                   enabled};
+        static const capstan_ext_clock clock{{sizeof(capstan_ext_clock), CAPSTAN_ABI},
+                                             monotonic,
+                                             wall,
+                                             nullptr,
+                                             nullptr,
+                                             nullptr,
+                                             nullptr};
+        static const capstan_ext_digest digest{
+            {sizeof(capstan_ext_digest), CAPSTAN_ABI}, digest_open, digest_update, digest_finish};
         const std::string_view name = view_of(id);
         return name == "capstan.call/1"       ? static_cast<const void*>(&calls)
                : name == "capstan.cache/1"    ? static_cast<const void*>(&cache)
@@ -213,7 +283,8 @@ struct MemoryHost::Tables {
 };
 
 MemoryHost::MemoryHost(std::string manager) : manager_(std::move(manager)) {
-    host_ = {{sizeof(capstan_host), CAPSTAN_ABI}, this, Tables::get_ext, Tables::log, Tables::refuse};
+    host_ = {
+        {sizeof(capstan_host), CAPSTAN_ABI}, this, Tables::get_ext, Tables::log, Tables::refuse};
 }
 
 MemoryHost::~MemoryHost() {
@@ -223,14 +294,17 @@ MemoryHost::~MemoryHost() {
     }
 }
 
-bool MemoryHost::load(const capstan_plugin* (*entry)(const capstan_host*), const json::Value& config) {
+bool MemoryHost::load(const capstan_plugin* (*entry)(const capstan_host*),
+                      const json::Value& config) {
     plugin_ = entry(&host_);
     const std::string text = json::dump(config);
     return plugin_ != nullptr && plugin_->create(&host_, to_str(text), &ctl_) == CAPSTAN_OK &&
            plugin_->start(ctl_) == CAPSTAN_OK;
 }
 
-Pass MemoryHost::reconcile(std::string_view controller, const GroupVersionKind& gvk, const ObjectKey& key) {
+Pass MemoryHost::reconcile(std::string_view controller,
+                           const GroupVersionKind& gvk,
+                           const ObjectKey& key) {
     capstan_call call{this};
     capstan_request request{};
     request.head = {sizeof(capstan_request), CAPSTAN_ABI};

@@ -1,9 +1,11 @@
-// A plugin host without a runtime: the C ABI over objects in memory, for tests of whole controllers.
+// A plugin host without a runtime: the C ABI over objects in memory, for tests of whole
+// controllers.
 //
-// What it does as the real ones do: server-side apply by manager (dropped fields go away, keyed lists merge), uid,
-// resourceVersion, generation, finalizers, JSON patch with tests, preconditions on delete, an apply that would change
-// nothing is not sent. Its lies: the cache is never stale; no schemas, defaults, RBAC, conflicts between managers,
-// owner collection or events of its own; only the lists named in memory_store.cpp merge by key.
+// What it does as the real ones do: server-side apply by manager (dropped fields go away, keyed
+// lists merge), uid, resourceVersion, generation, finalizers, JSON patch with tests, preconditions
+// on delete, an apply that would change nothing is not sent. Its lies: the cache is never stale; no
+// schemas, defaults, RBAC, conflicts between managers, owner collection or events of its own; only
+// the lists named in memory_store.cpp merge by key.
 // Thread: one.
 #pragma once
 
@@ -26,7 +28,8 @@ struct Pass {
 
 class MemoryHost {
 public:
-    // `plugin`: from capstan_plugin_entry(host()), after set_plugin(). `manager`: the manifest's fieldManager.
+    // `plugin`: from capstan_plugin_entry(host()), after set_plugin(). `manager`: the manifest's
+    // fieldManager.
     explicit MemoryHost(std::string manager);
     ~MemoryHost();
     MemoryHost(const MemoryHost&) = delete;
@@ -38,13 +41,13 @@ public:
 
     MemoryStore store;
     WallTime now{};
-    std::set<std::string> gates;        // those that are on
-    std::vector<std::string> sent;      // "apply v1/Service shop/main-client", in order
-    std::vector<std::string> events;    // reasons
-    int calls{0};                       // host calls so far that can fail
-    int fail_at{-1};                    // the call with this number fails
+    std::set<std::string> gates;      // those that are on
+    std::vector<std::string> sent;    // "apply v1/Service shop/main-client", in order
+    std::vector<std::string> events;  // reasons
+    int calls{0};                     // host calls so far that can fail
+    int fail_at{-1};                  // the call with this number fails
     capstan_rc fail_rc{CAPSTAN_E_UNAVAIL};
-    bool fail_after{false};             // it fails after it took effect
+    bool fail_after{false};  // it fails after it took effect
 
     struct Tables;  // internal
 

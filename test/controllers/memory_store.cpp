@@ -11,7 +11,10 @@ struct KeyedList {
     std::string_view name, key;
 };
 constexpr KeyedList kKeyedLists[] = {
-    {"conditions", "type"}, {"members", "name"}, {"memberRefs", "name"}, {"ownerReferences", "uid"},
+    {"conditions", "type"},
+    {"members", "name"},
+    {"memberRefs", "name"},
+    {"ownerReferences", "uid"},
 };
 
 std::string_view key_of_list(std::string_view name) {
@@ -60,7 +63,10 @@ void merge(json::Value& into, const json::Value& intent, std::string_view name) 
 }
 
 // Takes out of `from` what `before` had and `intent` has no longer.
-void drop(json::Value& from, const json::Value& before, const json::Value* intent, std::string_view name) {
+void drop(json::Value& from,
+          const json::Value& before,
+          const json::Value* intent,
+          std::string_view name) {
     if (!from.is_object() || !before.is_object()) {
         return;
     }
@@ -77,7 +83,8 @@ void drop(json::Value& from, const json::Value& before, const json::Value* inten
             for (json::Value& item : *present->if_array()) {
                 json::Value had = member.value;
                 json::Value has = kept == nullptr ? json::list() : *kept;
-                if (item_with(had, list_key, item) == nullptr || item_with(has, list_key, item) != nullptr) {
+                if (item_with(had, list_key, item) == nullptr ||
+                    item_with(has, list_key, item) != nullptr) {
                     rest.push_back(item);
                 }
             }
@@ -100,9 +107,11 @@ bool covers(const json::Value& object, const json::Value& intent) {
 
 MemoryStore::Key MemoryStore::key_of(const json::Value& object) {
     const json::View view(object);
-    const auto gvk = GroupVersionKind::from_api_version(view["apiVersion"].string_or(""), view["kind"].string_or(""));
+    const auto gvk = GroupVersionKind::from_api_version(view["apiVersion"].string_or(""),
+                                                        view["kind"].string_or(""));
     return {gvk.group_kind(),
-            {std::string(view["metadata"]["namespace"].string_or("")), std::string(view["metadata"]["name"].string_or(""))}};
+            {std::string(view["metadata"]["namespace"].string_or("")),
+             std::string(view["metadata"]["name"].string_or(""))}};
 }
 
 void MemoryStore::stamp(json::Value& object, bool is_new) {
@@ -153,7 +162,8 @@ const json::Value* MemoryStore::find(std::string_view group_kind, const ObjectKe
     return found == objects_.end() ? nullptr : &found->second;
 }
 
-std::vector<const json::Value*> MemoryStore::list(std::string_view group_kind, std::string_view ns,
+std::vector<const json::Value*> MemoryStore::list(std::string_view group_kind,
+                                                  std::string_view ns,
                                                   std::string_view selector) const {
     std::vector<const json::Value*> out;
     for (const auto& [key, object] : objects_) {
@@ -162,8 +172,8 @@ std::vector<const json::Value*> MemoryStore::list(std::string_view group_kind, s
             const std::string_view term = rest.substr(0, rest.find(','));
             rest.remove_prefix(std::min(rest.size(), term.size() + 1));
             const std::size_t equals = term.find('=');
-            matches = json::View(object)["metadata"]["labels"][term.substr(0, equals)].string_or("\n") ==
-                      term.substr(equals + 1);
+            matches = json::View(object)["metadata"]["labels"][term.substr(0, equals)].string_or(
+                          "\n") == term.substr(equals + 1);
         }
         if (matches) {
             out.push_back(&object);
@@ -194,7 +204,9 @@ Result<void> MemoryStore::create(const json::Value& object) {
     return ok();
 }
 
-Result<void> MemoryStore::apply(const json::Value& intent, std::string_view subresource, const json::Value& before) {
+Result<void> MemoryStore::apply(const json::Value& intent,
+                                std::string_view subresource,
+                                const json::Value& before) {
     const Key key = key_of(intent);
     auto found = objects_.find(key);
     if (found == objects_.end()) {
@@ -208,7 +220,9 @@ Result<void> MemoryStore::apply(const json::Value& intent, std::string_view subr
     if (subresource == "status") {
         const json::Value* status = intent.find("status");
         drop(made["status"].is_null() ? (made["status"] = json::object()) : made["status"],
-             before.find("status") == nullptr ? json::object() : *before.find("status"), status, "status");
+             before.find("status") == nullptr ? json::object() : *before.find("status"),
+             status,
+             "status");
         merge(made["status"], status == nullptr ? json::object() : *status, "status");
     } else {
         drop(made, before, &intent, "");
@@ -218,14 +232,17 @@ Result<void> MemoryStore::apply(const json::Value& intent, std::string_view subr
         return ok();
     }
     if (!(made["spec"] == found->second["spec"])) {
-        made["metadata"].set("generation", json::View(made)["metadata"]["generation"].int_or(0) + 1);
+        made["metadata"].set("generation",
+                             json::View(made)["metadata"]["generation"].int_or(0) + 1);
     }
     found->second = std::move(made);
     stamp(found->second, false);
     return ok();
 }
 
-Result<void> MemoryStore::patch_json(std::string_view group_kind, const ObjectKey& key, const json::Value& operations) {
+Result<void> MemoryStore::patch_json(std::string_view group_kind,
+                                     const ObjectKey& key,
+                                     const json::Value& operations) {
     const Key full{std::string(group_kind), key};
     auto found = objects_.find(full);
     if (found == objects_.end()) {
@@ -264,7 +281,9 @@ Result<void> MemoryStore::patch_json(std::string_view group_kind, const ObjectKe
     return ok();
 }
 
-Result<void> MemoryStore::remove(std::string_view group_kind, const ObjectKey& key, std::string_view uid,
+Result<void> MemoryStore::remove(std::string_view group_kind,
+                                 const ObjectKey& key,
+                                 std::string_view uid,
                                  std::string_view version) {
     const Key full{std::string(group_kind), key};
     auto found = objects_.find(full);
@@ -272,7 +291,8 @@ Result<void> MemoryStore::remove(std::string_view group_kind, const ObjectKey& k
         return fail(Code::not_found, key.to_string() + " not found");
     }
     json::Value& meta = found->second["metadata"];
-    if (json::View(meta)["uid"].string_or("") != uid || json::View(meta)["resourceVersion"].string_or("") != version) {
+    if (json::View(meta)["uid"].string_or("") != uid ||
+        json::View(meta)["resourceVersion"].string_or("") != version) {
         return fail(Code::conflict, key.to_string() + ": precondition failed");
     }
     meta.set("deletionTimestamp", "2026-01-01T00:00:00Z");

@@ -87,7 +87,8 @@ struct Transport : testing::Test {
         };
     }
     void open(net::StreamOptions options = {}) {
-        stream = transport.stream({.target = "/stream"}, options,
+        stream = transport.stream({.target = "/stream"},
+                                  options,
                                   {.on_head =
                                        [this](int status, const net::Headers&) {
                                            EXPECT_EQ(status, 200);
@@ -133,7 +134,8 @@ TEST_P(TransportFaults, ChangesOneExchange) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, TransportFaults,
+    Rows,
+    TransportFaults,
     testing::Values(FaultRow{"refused", {.refuse = true}, "unavailable", 0},
                     FaultRow{"status", {.status = 410}, "410 {\"kind\"", 0},
                     FaultRow{"duplicate", {.duplicate = true}, "200 PUT hi", 2},

@@ -385,7 +385,8 @@ private:
             wait_body(s, ready, give);
         });
     }
-    static void wait_body(Session* s, const std::function<bool()>& ready,
+    static void wait_body(Session* s,
+                          const std::function<bool()>& ready,
                           const std::function<void()>& give) {
         if (ready() || !s->server_open) {
             give();
@@ -416,7 +417,8 @@ struct LocalTransport::State {
     std::uint64_t requests{0};
 };
 
-LocalTransport::LocalTransport(net::Loop& loop, net::ServerHandler handler,
+LocalTransport::LocalTransport(net::Loop& loop,
+                               net::ServerHandler handler,
                                LocalTransportOptions options)
     : state_(std::make_shared<State>(loop, std::move(handler), std::move(options))) {}
 
@@ -482,8 +484,8 @@ void dispatch(const std::shared_ptr<State>& state, const std::shared_ptr<Session
                 headers.emplace_back("Retry-After",
                                      std::to_string(session->fault.retry_after.count()));
             }
-            exchange->respond(*session->fault.status, std::move(headers),
-                              status_body(*session->fault.status));
+            exchange->respond(
+                *session->fault.status, std::move(headers), status_body(*session->fault.status));
             return;
         }
         if (session->fault.duplicate) {

@@ -65,7 +65,9 @@ struct World : testing::Test {
     Result<cache::ObjectPtr> apply(const std::string& name, const std::string& value) {
         return wait([&](auto done) {
             return other.patch(
-                kConfigMap, {"default", name}, body(name, value),
+                kConfigMap,
+                {"default", name},
+                body(name, value),
                 {.type = kube::PatchType::apply, .field_manager = "t", .force = true},
                 std::move(done));
         });

@@ -11,7 +11,8 @@ struct ApiHost::Feed {
     bool over{false};
 };
 
-ApiHost::ApiHost(net::Loop& loop, std::unique_ptr<local::ApiServer> server) : loop_(loop), server_(std::move(server)) {
+ApiHost::ApiHost(net::Loop& loop, std::unique_ptr<local::ApiServer> server)
+    : loop_(loop), server_(std::move(server)) {
     arm();
 }
 
@@ -40,7 +41,10 @@ void ApiHost::arm() {
     }
 }
 
-local::ApiResponse ApiHost::ask(std::string method, std::string target, std::string body, std::string content_type) {
+local::ApiResponse ApiHost::ask(std::string method,
+                                std::string target,
+                                std::string body,
+                                std::string content_type) {
     local::ApiRequest request;
     request.method = std::move(method);
     request.target = std::move(target);

@@ -1,4 +1,5 @@
-// The embedded API server's core behind a net::ServerHandler, in process: for LocalTransport. The user is a master.
+// The embedded API server's core behind a net::ServerHandler, in process: for LocalTransport. The
+// user is a master.
 // Thread: the loop's.
 #pragma once
 
@@ -19,7 +20,9 @@ public:
     net::ServerHandler handler();
     local::ApiServer& server() noexcept { return *server_; }
     // A request of a person, answered at once. Never a watch.
-    local::ApiResponse ask(std::string method, std::string target, std::string body = {},
+    local::ApiResponse ask(std::string method,
+                           std::string target,
+                           std::string body = {},
                            std::string content_type = "application/json");
 
 private:

@@ -77,7 +77,9 @@ private:
 class Baton::SimThread final : public control::Thread {
 public:
     explicit SimThread(std::shared_ptr<Actor> actor) : actor_(std::move(actor)) {}
-    ~SimThread() override { CAPSTAN_CHECK(actor_->ended || abandoned_, "thread " + actor_->name + " is still running"); }
+    ~SimThread() override {
+        CAPSTAN_CHECK(actor_->ended || abandoned_, "thread " + actor_->name + " is still running");
+    }
     bool ended() const noexcept override { return actor_->ended; }
     void abandon() noexcept override { abandoned_ = true; }
 
@@ -95,7 +97,8 @@ Baton::~Baton() {
     }
 }
 
-Result<std::unique_ptr<control::Thread>> Baton::start(std::string name, std::function<void()> body) {
+Result<std::unique_ptr<control::Thread>> Baton::start(std::string name,
+                                                      std::function<void()> body) {
     auto actor = std::make_shared<Actor>();
     actor->name = std::move(name);
     actor->body = std::move(body);
@@ -111,7 +114,9 @@ Result<std::unique_ptr<control::Thread>> Baton::start(std::string name, std::fun
     return std::unique_ptr<control::Thread>(std::make_unique<SimThread>(std::move(actor)));
 }
 
-std::unique_ptr<control::Signal> Baton::make_signal() { return std::make_unique<SimSignal>(*this); }
+std::unique_ptr<control::Signal> Baton::make_signal() {
+    return std::make_unique<SimSignal>(*this);
+}
 
 void Baton::yield_point() noexcept {
     if (auto* actor = static_cast<Actor*>(this_actor); actor != nullptr) {
@@ -128,8 +133,11 @@ void Baton::switch_to(Actor& actor) {
     running_ = &actor;
     actor.go.post();
     if (!actor.back.wait_for(kStallMax)) {
-        std::fprintf(stderr, "baton: \"%s\" does not come back; it blocks outside a Signal, or holds a mutex while waiting\n%s",
-                     actor.name.c_str(), describe().c_str());
+        std::fprintf(stderr,
+                     "baton: \"%s\" does not come back; it blocks outside a Signal, or holds a "
+                     "mutex while waiting\n%s",
+                     actor.name.c_str(),
+                     describe().c_str());
         std::abort();
     }
     running_ = nullptr;
@@ -166,7 +174,8 @@ bool Baton::step() {
         switch_to(*runnable_[choice - 1]);
     }
     ++steps_;
-    trace_ = (trace_ ^ (taken + 257 * runnable_.size() + static_cast<std::uint64_t>(now.count()))) * 1099511628211ull;
+    trace_ = (trace_ ^ (taken + 257 * runnable_.size() + static_cast<std::uint64_t>(now.count()))) *
+             1099511628211ull;
     return true;
 }
 
@@ -184,7 +193,9 @@ bool Baton::advance(MonotonicTime limit) {
     return true;
 }
 
-bool Baton::run_until(const std::function<bool()>& done, MonotonicTime limit, std::uint64_t steps_max) {
+bool Baton::run_until(const std::function<bool()>& done,
+                      MonotonicTime limit,
+                      std::uint64_t steps_max) {
     for (std::uint64_t i = 0; i < steps_max; ++i) {
         if (done()) {
             return true;
@@ -204,7 +215,8 @@ void Baton::run_for(std::chrono::nanoseconds duration) {
 }
 
 std::size_t Baton::living() const noexcept {
-    return static_cast<std::size_t>(std::count_if(actors_.begin(), actors_.end(), [](const auto& a) { return !a->ended; }));
+    return static_cast<std::size_t>(
+        std::count_if(actors_.begin(), actors_.end(), [](const auto& a) { return !a->ended; }));
 }
 
 std::string Baton::describe() const {

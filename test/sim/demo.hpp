@@ -1,4 +1,5 @@
-// The plugin most tests use: for each ConfigMap with a value it keeps a Secret of the same name with that value.
+// The plugin most tests use: for each ConfigMap with a value it keeps a Secret of the same name
+// with that value.
 #pragma once
 
 #include "test/sim/world.hpp"
@@ -10,9 +11,9 @@
 namespace capstan::test {
 
 struct DemoRecord {
-    std::map<std::string, int> runs;        // by key
-    std::set<std::string> running;          // keys inside reconcile now
-    int overlaps{0};                        // must stay 0
+    std::map<std::string, int> runs;  // by key
+    std::set<std::string> running;    // keys inside reconcile now
+    int overlaps{0};                  // must stay 0
     std::map<std::string, std::string> last_error;
 };
 
@@ -27,7 +28,8 @@ inline Outcome demo_reconcile(DemoRecord& record, Call& call, const Request& req
     } leave{record, key};
     auto source = call.cache().get_value("ConfigMap", request.key);
     if (!source) {
-        return source.error().code == Code::not_found ? Outcome::done() : Outcome::failed(source.error());
+        return source.error().code == Code::not_found ? Outcome::done()
+                                                      : Outcome::failed(source.error());
     }
     const json::View view(source.value());
     const auto value = view["data"]["value"].string_or("");
@@ -39,12 +41,13 @@ inline Outcome demo_reconcile(DemoRecord& record, Call& call, const Request& req
     const json::Value secret = {
         {"apiVersion", "v1"},
         {"kind", "Secret"},
-        {"metadata", {
-            {"name", request.key.name},
-            {"namespace", request.key.ns},
-            {"annotations", {{"demo.example.io/value", value}}},
-            {"ownerReferences", json::list({owner})},
-        }},
+        {"metadata",
+         {
+             {"name", request.key.name},
+             {"namespace", request.key.ns},
+             {"annotations", {{"demo.example.io/value", value}}},
+             {"ownerReferences", json::list({owner})},
+         }},
         {"type", "Opaque"},
     };
     if (auto applied = call.client().apply("v1/Secret", secret); !applied) {
@@ -54,7 +57,9 @@ inline Outcome demo_reconcile(DemoRecord& record, Call& call, const Request& req
     return Outcome::done();
 }
 
-inline TestPlugin demo_plugin(DemoRecord& record, const std::string& id = "demo.example.io", const json::Value& extra = {}) {
+inline TestPlugin demo_plugin(DemoRecord& record,
+                              const std::string& id = "demo.example.io",
+                              const json::Value& extra = {}) {
     TestPlugin plugin;
     plugin.id = id;
     plugin.manifest_json = manifest_json(id, extra);
@@ -69,7 +74,8 @@ inline std::string secret_value(World& world, const std::string& name) {
     if (!secret) {
         return "<none>";
     }
-    return std::string(json::View(*secret)["metadata"]["annotations"]["demo.example.io/value"].string_or(""));
+    return std::string(
+        json::View(*secret)["metadata"]["annotations"]["demo.example.io/value"].string_or(""));
 }
 
 }  // namespace capstan::test

@@ -6,12 +6,14 @@
 #include <exception>
 #include <stdexcept>
 
-// An instance that panicked, or whose call never came back, is left alone and not destroyed (docs/operations.md): under a
-// leak checker that is what these tests ask for. TODO(test): watches that are open when such a world ends keep each other
-// alive (the call, the fake's session); find who should let go.
+// An instance that panicked, or whose call never came back, is left alone and not destroyed
+// (docs/operations.md): under a leak checker that is what these tests ask for. TODO(test): watches
+// that are open when such a world ends keep each other alive (the call, the fake's session); find
+// who should let go.
 extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() {
-    return "leak:capstan::control::Unit::make_instance\nleak:WatchCall\nleak:capstan::cache::Informer::open_watch\n";
+    return "leak:capstan::control::Unit::make_instance\nleak:WatchCall\nleak:capstan::cache::"
+           "Informer::open_watch\n";
 }
 
 namespace capstan::test {
@@ -19,8 +21,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-[[noreturn]] void blow_up(const char* text) { std::rethrow_exception(std::make_exception_ptr(std::runtime_error(text))); }
-[[noreturn]] void blow_up(int value) { std::rethrow_exception(std::make_exception_ptr(value)); }
+[[noreturn]] void blow_up(const char* text) {
+    std::rethrow_exception(std::make_exception_ptr(std::runtime_error(text)));
+}
+[[noreturn]] void blow_up(int value) {
+    std::rethrow_exception(std::make_exception_ptr(value));
+}
 
 json::Value only_config_maps() {
     return json::list({{{"gvk", "v1/ConfigMap"}, {"role", "for"}, {"predicate", true}}});
@@ -43,9 +49,11 @@ protected:
     void expect_good_works(const std::string& name) {
         world.put_config_map(name, "1");
         EXPECT_TRUE(world.run_until([&] { return secret_value(world, name) == "1"; }, 20s))
-                << "the good plugin stands still";
+            << "the good plugin stands still";
     }
-    std::string count(const std::string& name) { return world.metric(name + "{controller=\"bad/main\"}"); }
+    std::string count(const std::string& name) {
+        return world.metric(name + "{controller=\"bad/main\"}");
+    }
 
     DemoRecord good;
     World world;
@@ -65,12 +73,14 @@ TEST_F(Misbehaviour, ExceptionReplacesTheInstanceAndThreeStopThePlugin) {
         blow_up("boom");
     });
     expect_good_works("a");
-    ASSERT_TRUE(world.run_until([&] { return world.runtime->phase(kBad) == control::PluginPhase::failed; }, 60s));
+    ASSERT_TRUE(world.run_until(
+        [&] { return world.runtime->phase(kBad) == control::PluginPhase::failed; }, 60s));
     EXPECT_GE(runs, 3);
     EXPECT_EQ(created, 3);
     EXPECT_TRUE(world.log.contains({"exception stopped", "boom", kBad}));
-    EXPECT_NE(testing::PrintToString(world.health->reasons()).find("bad.example.io: failed: it panicked 3 times"),
-            std::string::npos)
+    EXPECT_NE(testing::PrintToString(world.health->reasons())
+                  .find("bad.example.io: failed: it panicked 3 times"),
+              std::string::npos)
         << testing::PrintToString(world.health->reasons());
     EXPECT_EQ(count("controller_runtime_reconcile_panics_total"), std::to_string(runs));
     expect_good_works("b");
@@ -98,17 +108,34 @@ capstan_rc plain_create(const capstan_host*, capstan_str, capstan_ctl** ctl) noe
     *ctl = reinterpret_cast<capstan_ctl*>(&instance);
     return CAPSTAN_OK;
 }
-capstan_rc plain_start(capstan_ctl*) noexcept { return CAPSTAN_OK; }
-capstan_rc plain_stop(capstan_ctl*, std::uint64_t) noexcept { return CAPSTAN_OK; }
+capstan_rc plain_start(capstan_ctl*) noexcept {
+    return CAPSTAN_OK;
+}
+capstan_rc plain_stop(capstan_ctl*, std::uint64_t) noexcept {
+    return CAPSTAN_OK;
+}
 void plain_destroy(capstan_ctl*) noexcept {}
-capstan_rc strange_code(capstan_ctl*, capstan_call*, const capstan_request*) noexcept { return -77; }
-capstan_rc pending(capstan_ctl*, capstan_call*, const capstan_request*) noexcept { return CAPSTAN_PENDING; }
-capstan_rc refused_create(const capstan_host*, capstan_str, capstan_ctl**) noexcept { return CAPSTAN_E_INVALID; }
+capstan_rc strange_code(capstan_ctl*, capstan_call*, const capstan_request*) noexcept {
+    return -77;
+}
+capstan_rc pending(capstan_ctl*, capstan_call*, const capstan_request*) noexcept {
+    return CAPSTAN_PENDING;
+}
+capstan_rc refused_create(const capstan_host*, capstan_str, capstan_ctl**) noexcept {
+    return CAPSTAN_E_INVALID;
+}
 
 capstan_plugin plain_table(decltype(capstan_plugin::reconcile) reconcile) {
-    return {{sizeof(capstan_plugin), CAPSTAN_ABI}, to_str(std::string_view("bad.example.io")),
+    return {{sizeof(capstan_plugin), CAPSTAN_ABI},
+            to_str(std::string_view("bad.example.io")),
             to_str(std::string_view("1.0.0")),
-            &plain_create, &plain_start, reconcile, nullptr, &plain_stop, &plain_destroy, nullptr};
+            &plain_create,
+            &plain_start,
+            reconcile,
+            nullptr,
+            &plain_stop,
+            &plain_destroy,
+            nullptr};
 }
 
 TEST_F(Misbehaviour, UnknownCodeIsAFailureTheLogNames) {
@@ -139,8 +166,9 @@ TEST_F(Misbehaviour, FailedCreateMarksThePluginOnly) {
     expect_good_works("a");
     EXPECT_EQ(world.runtime->phase(kBad), control::PluginPhase::failed);
     EXPECT_FALSE(world.health->is_ready());
-    EXPECT_NE(testing::PrintToString(world.health->reasons()).find("bad.example.io: failed: create failed"),
-            std::string::npos);
+    EXPECT_NE(testing::PrintToString(world.health->reasons())
+                  .find("bad.example.io: failed: create failed"),
+              std::string::npos);
     EXPECT_TRUE(world.shut_down());
 }
 
@@ -150,8 +178,11 @@ TEST_F(Misbehaviour, LeakedObjectsAreReleasedAndCounted) {
     boot([&](Call& call, const Request& request) {
         const capstan_obj* object = nullptr;
         const auto* table = call.host().cache;
-        if (table->get(call.handle(), to_str("ConfigMap"), to_str(request.key.ns), to_str(request.key.name),
-                &object) == CAPSTAN_OK) {
+        if (table->get(call.handle(),
+                       to_str("ConfigMap"),
+                       to_str(request.key.ns),
+                       to_str(request.key.name),
+                       &object) == CAPSTAN_OK) {
             leaked.insert(object);
         }
         // What the last run leaked is gone, and asking for it is harmless.
@@ -168,11 +199,13 @@ TEST_F(Misbehaviour, LeakedObjectsAreReleasedAndCounted) {
     world.put_config_map("a", "2");
     ASSERT_TRUE(world.settle());
     EXPECT_GE(leaked.size(), 2u);
-    EXPECT_EQ(world.metric("capstan_plugin_leaked_objects_total{plugin=\"bad.example.io\"}"), std::to_string(leaked.size()));
+    EXPECT_EQ(world.metric("capstan_plugin_leaked_objects_total{plugin=\"bad.example.io\"}"),
+              std::to_string(leaked.size()));
     EXPECT_TRUE(world.log.contains({"did not release", kBad}));
 }
 
-// Ignores cancellation and sleeps past everything; waits as foreign code would: not through the host.
+// Ignores cancellation and sleeps past everything; waits as foreign code would: not through the
+// host.
 TEST_F(Misbehaviour, SleeperIsCancelledFencedAndReplaced) {
     auto stuck = world.baton.make_signal();
     bool release = false;
@@ -194,10 +227,11 @@ TEST_F(Misbehaviour, SleeperIsCancelledFencedAndReplaced) {
             after_fence.push_back(call.cache().get("ConfigMap", request.key).error().code);
             return Outcome::done();
         },
-        {{"controllers", json::list({{{"name", "main"},
-                                      {"maxConcurrent", 1},
-                                      {"deadline", "5s"},
-                                      {"watches", only_config_maps()}}})}});
+        {{"controllers",
+          json::list({{{"name", "main"},
+                       {"maxConcurrent", 1},
+                       {"deadline", "5s"},
+                       {"watches", only_config_maps()}}})}});
     world.put_config_map("sleepy", "1");
     ASSERT_TRUE(world.run_until([&] { return kept != nullptr; }));
     expect_good_works("other");
@@ -232,9 +266,8 @@ TEST_F(Misbehaviour, HostCallsEndAtTheDeadline) {
             asked = call.client().get("v1/ConfigMap", {"ns", "a"}).error().code;
             return Outcome::failed(Error{Code::timeout, "late", {}});
         },
-        {{"controllers", json::list({{{"name", "main"},
-                                      {"deadline", "5s"},
-                                      {"watches", only_config_maps()}}})}});
+        {{"controllers",
+          json::list({{{"name", "main"}, {"deadline", "5s"}, {"watches", only_config_maps()}}})}});
     world.put_config_map("a", "1");
     ASSERT_TRUE(world.run_until([&] { return asked.has_value(); }));
     EXPECT_EQ(waited, Code::timeout);
@@ -252,7 +285,8 @@ TEST_F(Misbehaviour, HandleKeptBeyondTheCallIsHarmless) {
     boot([&](Call& call, const Request& request) {
         if (kept != nullptr && !rc) {
             const capstan_obj* object = nullptr;
-            rc = call.host().cache->get(kept, to_str("ConfigMap"), to_str("ns"), to_str(request.key.name), &object);
+            rc = call.host().cache->get(
+                kept, to_str("ConfigMap"), to_str("ns"), to_str(request.key.name), &object);
             EXPECT_EQ(call.host().call->cancelled(kept), 1);
         }
         kept = call.handle();
@@ -298,7 +332,8 @@ TEST_F(Misbehaviour, ServiceIsStartedAgainAndStopped) {
         return ok();
     };
     const ShutDownFirst end(world);
-    boot([](Call&, const Request&) { return Outcome::done(); }, {{"services", json::list({{{"name", "beat"}}})}});
+    boot([](Call&, const Request&) { return Outcome::done(); },
+         {{"services", json::list({{{"name", "beat"}}})}});
     world.run_for(2min);
     ASSERT_EQ(starts.size(), 4u);
     EXPECT_GE(starts[2] - starts[1], 700ms);

@@ -36,7 +36,10 @@ TEST(Runtime, SecondReconcileOfTheSameWritesNothing) {
     const auto writes = world.writes();
     const int runs = record.runs["ns/a"];
     // A label of somebody else's: an event, a reconcile, the same intent.
-    world.api.ask("PATCH", kConfigMaps + "a", R"({"metadata":{"labels":{"x":"y"}}})", "application/merge-patch+json");
+    world.api.ask("PATCH",
+                  kConfigMaps + "a",
+                  R"({"metadata":{"labels":{"x":"y"}}})",
+                  "application/merge-patch+json");
     ASSERT_TRUE(world.settle());
     EXPECT_GT(record.runs["ns/a"], runs);
     EXPECT_EQ(world.writes(), writes);
@@ -52,7 +55,9 @@ TEST(Runtime, DriftByOthersIsRepaired) {
     world.boot();
     world.put_config_map("a", "1");
     ASSERT_TRUE(world.settle());
-    world.api.ask("PATCH", kSecrets + "a", R"({"metadata":{"annotations":{"demo.example.io/value":"stolen"}}})",
+    world.api.ask("PATCH",
+                  kSecrets + "a",
+                  R"({"metadata":{"annotations":{"demo.example.io/value":"stolen"}}})",
                   "application/merge-patch+json");
     ASSERT_TRUE(world.settle());
     EXPECT_EQ(secret_value(world, "a"), "1");
@@ -136,7 +141,8 @@ TEST(Runtime, RelistAfterCompactionDoesNotLoseADelete) {
     world.api.server().compact_history();
     world.run_for(10s);
     world.transport.set_partitioned(false);
-    ASSERT_TRUE(world.run_until([&] { return record.runs["ns/b"] > runs && secret_value(world, "c") == "1"; }));
+    ASSERT_TRUE(world.run_until(
+        [&] { return record.runs["ns/b"] > runs && secret_value(world, "c") == "1"; }));
     ASSERT_TRUE(world.settle());
 }
 
@@ -146,8 +152,9 @@ TEST(Runtime, PermissionsOutsideTheManifestAreNotSent) {
     TestPlugin plugin = demo_plugin(record);
     Code applied = Code::internal, read = Code::internal, cached = Code::internal;
     plugin.controllers["main"] = [&](Call& call, const Request&) {
-        const json::Value service = {
-            {"apiVersion", "v1"}, {"kind", "Service"}, {"metadata", {{"name", "x"}, {"namespace", "ns"}}}};
+        const json::Value service = {{"apiVersion", "v1"},
+                                     {"kind", "Service"},
+                                     {"metadata", {{"name", "x"}, {"namespace", "ns"}}}};
         applied = call.client().apply("v1/Service", service).error().code;
         read = call.client().get("apps/v1/StatefulSet", {"ns", "x"}).error().code;
         cached = call.cache().get("Service", {"ns", "x"}).error().code;
@@ -267,7 +274,8 @@ TEST(Runtime, KeyThatKeepsWakingItselfIsSlowedDown) {
     TestPlugin plugin;
     int runs = 0;
     plugin.controllers["main"] = [&](Call& call, const Request& request) {
-        const json::Value patch = {{"metadata", {{"annotations", {{"run", std::to_string(++runs)}}}}}};
+        const json::Value patch = {
+            {"metadata", {{"annotations", {{"run", std::to_string(++runs)}}}}}};
         EXPECT_TRUE(call.client().patch_merge("v1/ConfigMap", request.key, patch).has_value());
         return Outcome::done();
     };
@@ -290,15 +298,22 @@ TEST(Runtime, MissingKindDegradesOnlyItsPluginAndHeals) {
     world.add(demo_plugin(record));
     TestPlugin other;
     other.id = "late.example.io";
-    other.manifest_json = manifest_json(other.id, {
-        {"controllers", json::list({{{"name", "main"},
-                                     {"watches", json::list({{
-                                          {"gvk", "example.io/v1/Late"}, {"role", "for"}, {"predicate", true},
-                                      }})}}})},
-        {"permissions", json::list({{{"groups", json::list({"example.io"})},
-                                     {"resources", json::list({"lates"})},
-                                     {"verbs", json::list({"get", "list", "watch"})}}})},
-    });
+    other.manifest_json =
+        manifest_json(other.id,
+                      {
+                          {"controllers",
+                           json::list({{{"name", "main"},
+                                        {"watches",
+                                         json::list({{
+                                             {"gvk", "example.io/v1/Late"},
+                                             {"role", "for"},
+                                             {"predicate", true},
+                                         }})}}})},
+                          {"permissions",
+                           json::list({{{"groups", json::list({"example.io"})},
+                                        {"resources", json::list({"lates"})},
+                                        {"verbs", json::list({"get", "list", "watch"})}}})},
+                      });
     int late_runs = 0;
     other.controllers["main"] = [&](Call&, const Request&) {
         ++late_runs;
@@ -311,21 +326,28 @@ TEST(Runtime, MissingKindDegradesOnlyItsPluginAndHeals) {
     EXPECT_FALSE(world.health->is_ready());
     const auto reasons = testing::PrintToString(world.health->reasons());
     EXPECT_NE(reasons.find("Late"), std::string::npos) << reasons;
-    const json::Value names = {{"kind", "Late"}, {"plural", "lates"}, {"singular", "late"}, {"listKind", "LateList"}};
+    const json::Value names = {
+        {"kind", "Late"}, {"plural", "lates"}, {"singular", "late"}, {"listKind", "LateList"}};
     const json::Value schema = {{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}};
-    const json::Value version = {
-        {"name", "v1"}, {"served", true}, {"storage", true}, {"schema", {{"openAPIV3Schema", schema}}}};
-    const json::Value spec = {
-        {"group", "example.io"}, {"scope", "Namespaced"}, {"names", names}, {"versions", json::list({version})}};
+    const json::Value version = {{"name", "v1"},
+                                 {"served", true},
+                                 {"storage", true},
+                                 {"schema", {{"openAPIV3Schema", schema}}}};
+    const json::Value spec = {{"group", "example.io"},
+                              {"scope", "Namespaced"},
+                              {"names", names},
+                              {"versions", json::list({version})}};
     const json::Value definition = {{"apiVersion", "apiextensions.k8s.io/v1"},
                                     {"kind", "CustomResourceDefinition"},
                                     {"metadata", {{"name", "lates.example.io"}}},
                                     {"spec", spec}};
-    const auto crd =
-        world.api.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json::dump(definition));
+    const auto crd = world.api.ask(
+        "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json::dump(definition));
     ASSERT_EQ(crd.status, 201) << crd.body;
-    world.api.ask("POST", "/apis/example.io/v1/namespaces/ns/lates",
-                  R"({"apiVersion":"example.io/v1","kind":"Late","metadata":{"name":"x","namespace":"ns"}})");
+    world.api.ask(
+        "POST",
+        "/apis/example.io/v1/namespaces/ns/lates",
+        R"({"apiVersion":"example.io/v1","kind":"Late","metadata":{"name":"x","namespace":"ns"}})");
     ASSERT_TRUE(world.run_until([&] { return late_runs > 0; }, 60s));
     EXPECT_TRUE(world.health->is_ready()) << testing::PrintToString(world.health->reasons());
 }
@@ -336,8 +358,11 @@ TEST(Runtime, ResyncWakesEveryKeyNowAndThen) {
     json::Value controllers = json::list({{
         {"name", "main"},
         {"resyncEvery", "60s"},
-        {"watches", json::list({{{"gvk", "v1/ConfigMap"}, {"role", "for"}, {"predicate", {{"generationChanged", true}}}},
-                                {{"gvk", "v1/Secret"}, {"role", "owns"}, {"predicate", true}}})},
+        {"watches",
+         json::list({{{"gvk", "v1/ConfigMap"},
+                      {"role", "for"},
+                      {"predicate", {{"generationChanged", true}}}},
+                     {{"gvk", "v1/Secret"}, {"role", "owns"}, {"predicate", true}}})},
     }});
     const ShutDownFirst end(world);
     world.add(demo_plugin(record, "demo.example.io", {{"controllers", controllers}}));
@@ -356,7 +381,9 @@ TEST(Runtime, PredicateFiltersBeforeTheQueueAndIsCounted) {
     World world;
     json::Value controllers = json::list({{
         {"name", "main"},
-        {"watches", json::list({{{"gvk", "v1/ConfigMap"}, {"role", "for"}, {"predicate", {{"changed", "/data"}}}}})},
+        {"watches",
+         json::list(
+             {{{"gvk", "v1/ConfigMap"}, {"role", "for"}, {"predicate", {{"changed", "/data"}}}}})},
     }});
     TestPlugin plugin = demo_plugin(record, "demo.example.io", {{"controllers", controllers}});
     plugin.controllers["main"] = [&](Call&, const Request& request) {
@@ -369,10 +396,14 @@ TEST(Runtime, PredicateFiltersBeforeTheQueueAndIsCounted) {
     world.put_config_map("a", "1");
     ASSERT_TRUE(world.settle());
     EXPECT_EQ(record.runs["ns/a"], 1);
-    world.api.ask("PATCH", kConfigMaps + "a", R"({"metadata":{"labels":{"x":"y"}}})", "application/merge-patch+json");
+    world.api.ask("PATCH",
+                  kConfigMaps + "a",
+                  R"({"metadata":{"labels":{"x":"y"}}})",
+                  "application/merge-patch+json");
     ASSERT_TRUE(world.settle());
     EXPECT_EQ(record.runs["ns/a"], 1);
-    const std::string labels = "gvk=\"v1/ConfigMap\",plugin=\"demo.example.io\",outcome=\"filtered\"";
+    const std::string labels =
+        "gvk=\"v1/ConfigMap\",plugin=\"demo.example.io\",outcome=\"filtered\"";
     EXPECT_EQ(world.metric("capstan_events_total{" + labels + "}"), "1");
     world.put_config_map("a", "2");
     ASSERT_TRUE(world.settle());
@@ -384,7 +415,12 @@ TEST(Runtime, EventsAreMergedIntoSeries) {
     TestPlugin plugin;
     plugin.controllers["main"] = [&](Call& call, const Request& request) {
         for (int i = 0; i < 40; ++i) {
-            call.event({"", "v1", "ConfigMap"}, request.key, "", "Warning", "BadValue", "the value is bad");
+            call.event({"", "v1", "ConfigMap"},
+                       request.key,
+                       "",
+                       "Warning",
+                       "BadValue",
+                       "the value is bad");
         }
         return Outcome::done();
     };
@@ -408,12 +444,22 @@ TEST(Runtime, MetricsHaveTheKnownNames) {
     world.boot();
     world.put_config_map("a", "1");
     ASSERT_TRUE(world.settle());
-    EXPECT_NE(world.metric("controller_runtime_reconcile_total{controller=\"demo/main\",result=\"success\"}"), "0");
-    EXPECT_EQ(world.metric("controller_runtime_reconcile_total{controller=\"demo/main\",result=\"error\"}"), "0");
-    EXPECT_EQ(world.metric("controller_runtime_max_concurrent_reconciles{controller=\"demo/main\"}"), "4");
+    EXPECT_NE(
+        world.metric(
+            "controller_runtime_reconcile_total{controller=\"demo/main\",result=\"success\"}"),
+        "0");
+    EXPECT_EQ(world.metric(
+                  "controller_runtime_reconcile_total{controller=\"demo/main\",result=\"error\"}"),
+              "0");
+    EXPECT_EQ(
+        world.metric("controller_runtime_max_concurrent_reconciles{controller=\"demo/main\"}"),
+        "4");
     EXPECT_EQ(world.metric("controller_runtime_active_workers{controller=\"demo/main\"}"), "0");
-    EXPECT_EQ(world.metric("workqueue_depth{name=\"demo/main\",controller=\"demo/main\",priority=\"\"}"), "0");
-    EXPECT_NE(world.metric("workqueue_adds_total{name=\"demo/main\",controller=\"demo/main\"}"), "");
+    EXPECT_EQ(
+        world.metric("workqueue_depth{name=\"demo/main\",controller=\"demo/main\",priority=\"\"}"),
+        "0");
+    EXPECT_NE(world.metric("workqueue_adds_total{name=\"demo/main\",controller=\"demo/main\"}"),
+              "");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Seeded schedules and faults over the whole runtime: no key is lost, none runs twice at once, and every seed ends in the
-// same state.
+// Seeded schedules and faults over the whole runtime: no key is lost, none runs twice at once, and
+// every seed ends in the same state.
 //
 //     sim-test                     a fixed number of choices of the scheduler, from seed 1 on
 //     CAPSTAN_SEED=7 sim-test      that seed only
@@ -30,8 +30,8 @@ struct Ending {
 
 constexpr int kNames = 12;
 
-// One seed: a person changes objects while requests fail, answers get lost and the process is restarted; then the faults
-// end and the world must come to rest where the ConfigMaps say.
+// One seed: a person changes objects while requests fail, answers get lost and the process is
+// restarted; then the faults end and the world must come to rest where the ConfigMaps say.
 Ending play(std::uint64_t seed) {
     std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
     DemoRecord record;
@@ -100,7 +100,8 @@ Ending play(std::uint64_t seed) {
             world.put_config_map(name, "final-" + std::to_string(i));
         }
     }
-    // Quiet for longer than a broken watch (30 s) or a failing key that saw an event (60 s) stays away.
+    // Quiet for longer than a broken watch (30 s) or a failing key that saw an event (60 s) stays
+    // away.
     const std::uint64_t before = world.baton.steps();
     EXPECT_TRUE(world.settle(3min, 2h)) << world.baton.describe();
     EXPECT_LT(world.baton.steps() - before, 100'000u) << "it does not come to rest";
@@ -109,8 +110,11 @@ Ending play(std::uint64_t seed) {
             std::printf("%s\n", line.c_str());
         }
         for (const auto& [spec, state] : world.cache->states()) {
-            std::printf("%s state %d %s objects %zu\n", spec.gvk.to_string().c_str(), static_cast<int>(state.state),
-                        state.reason.c_str(), state.objects);
+            std::printf("%s state %d %s objects %zu\n",
+                        spec.gvk.to_string().c_str(),
+                        static_cast<int>(state.state),
+                        state.reason.c_str(),
+                        state.objects);
         }
     }
     Ending ending;

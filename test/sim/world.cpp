@@ -33,8 +33,8 @@ private:
     std::function<void(Call&, Exchange&)> f_;
 };
 
-// The adapter keeps its make function in one global per plugin file; here several plugins share a file. The
-// configuration says which slot an instance is made from.
+// The adapter keeps its make function in one global per plugin file; here several plugins share a
+// file. The configuration says which slot an instance is made from.
 Result<void> make_from_slot(Setup& setup) {
     const auto slot = static_cast<std::size_t>(json::View(setup.config())["slot"].int_or(0));
     const TestPlugin& plugin = *slots[slot];
@@ -65,15 +65,19 @@ std::string manifest_json(const std::string& id, const json::Value& extra) {
         {"id", id},
         {"version", "1.0.0"},
         {"abi", {{"major", 1}, {"minMinor", 0}, {"builtMinor", 0}}},
-        {"requires", {{"extensions", json::list({"capstan.call/1", "capstan.cache/1", "capstan.client/1"})}}},
-        {"controllers", json::list({{
+        {"requires",
+         {{"extensions", json::list({"capstan.call/1", "capstan.cache/1", "capstan.client/1"})}}},
+        {"controllers",
+         json::list({{
              {"name", "main"},
-             {"watches", json::list({
+             {"watches",
+              json::list({
                   {{"gvk", "v1/ConfigMap"}, {"role", "for"}, {"predicate", true}},
                   {{"gvk", "v1/Secret"}, {"role", "owns"}, {"predicate", true}},
               })},
          }})},
-        {"permissions", json::list({
+        {"permissions",
+         json::list({
              {{"groups", json::list({""})},
               {"resources", json::list({"configmaps", "secrets"})},
               {"verbs", json::list({"get", "list", "watch", "create", "patch", "delete"})}},
@@ -102,7 +106,9 @@ World::World(WorldOptions options)
         }
         return fault;
     });
-    api.ask("POST", "/api/v1/namespaces", R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ns"}})");
+    api.ask("POST",
+            "/api/v1/namespaces",
+            R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ns"}})");
 }
 
 World::~World() {
@@ -112,14 +118,16 @@ World::~World() {
 }
 
 void World::add(TestPlugin plugin) {
-    CAPSTAN_CHECK(plugins_.size() < kSlots && runtime == nullptr, "four plugins at most, before boot");
+    CAPSTAN_CHECK(plugins_.size() < kSlots && runtime == nullptr,
+                  "four plugins at most, before boot");
     plugins_.push_back(std::move(plugin));
 }
 
 void World::boot() {
     metrics = std::make_unique<obs::Metrics>();
     health = std::make_unique<obs::Health>();
-    client = std::make_unique<kube::Client>(loop, transport, kube::ClientOptions{"sim", "capstan-sim", nullptr, nullptr});
+    client = std::make_unique<kube::Client>(
+        loop, transport, kube::ClientOptions{"sim", "capstan-sim", nullptr, nullptr});
     cache::CacheOptions cache_options;
     cache_options.random = [this] { return static_cast<double>(random() >> 11) * 0x1p-53; };
     cache = std::make_unique<cache::Cache>(loop, *client, std::move(cache_options));
@@ -139,16 +147,19 @@ void World::boot() {
     for (std::size_t slot = 0; slot < plugins_.size(); ++slot) {
         const TestPlugin& plugin = plugins_[slot];
         slots[slot] = &plugin;
-        auto manifest = plugin::parse_manifest(plugin.manifest_json.empty()
-                ? manifest_json(plugin.id) : plugin.manifest_json);
+        auto manifest = plugin::parse_manifest(
+            plugin.manifest_json.empty() ? manifest_json(plugin.id) : plugin.manifest_json);
         CAPSTAN_CHECK(manifest.has_value(), manifest.error().message);
         const capstan_host* host = runtime->host_for(manifest.value());
         control::Plugin loaded;
-        loaded.table = plugin.table != nullptr ? plugin.table : detail::plugin_entry(host, &make_from_slot, "test", "1.0.0");
+        loaded.table = plugin.table != nullptr
+                           ? plugin.table
+                           : detail::plugin_entry(host, &make_from_slot, "test", "1.0.0");
         if (plugin.table == nullptr) {
-            loaded.service = static_cast<const capstan_plugin_service*>(loaded.table->get_ext(to_str("capstan.service/1")));
-            loaded.http_server =
-                static_cast<const capstan_plugin_http_server*>(loaded.table->get_ext(to_str("capstan.http-server/1")));
+            loaded.service = static_cast<const capstan_plugin_service*>(
+                loaded.table->get_ext(to_str("capstan.service/1")));
+            loaded.http_server = static_cast<const capstan_plugin_http_server*>(
+                loaded.table->get_ext(to_str("capstan.http-server/1")));
         }
         loaded.config = {{"slot", slot}};
         const auto gates = manifest.value().gates.effective(plugin::Version{1, 0, 0});
@@ -187,7 +198,8 @@ bool World::settle(std::chrono::nanoseconds quiet, std::chrono::nanoseconds limi
         }
         const std::uint64_t before = requests_seen_;
         const MonotonicTime until = loop.now() + quiet;
-        const bool disturbed = baton.run_until([&] { return !runtime->idle() || requests_seen_ != before; }, until);
+        const bool disturbed =
+            baton.run_until([&] { return !runtime->idle() || requests_seen_ != before; }, until);
         if (!disturbed) {
             return true;
         }
@@ -202,17 +214,22 @@ bool World::run_until(const std::function<bool()>& done, std::chrono::nanosecond
 int World::put_config_map(const std::string& name, const std::string& value) {
     const std::string path = "/api/v1/namespaces/ns/configmaps";
     const json::Value data = {{"value", value}};
-    const json::Value object = {
-        {"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", name}, {"namespace", "ns"}}}, {"data", data}};
+    const json::Value object = {{"apiVersion", "v1"},
+                                {"kind", "ConfigMap"},
+                                {"metadata", {{"name", name}, {"namespace", "ns"}}},
+                                {"data", data}};
     const auto created = api.ask("POST", path, json::dump(object));
     if (created.status != 409) {
         return created.status;
     }
     const json::Value patch = {{"data", data}};
-    return api.ask("PATCH", path + "/" + name, json::dump(patch), "application/merge-patch+json").status;
+    return api.ask("PATCH", path + "/" + name, json::dump(patch), "application/merge-patch+json")
+        .status;
 }
 
-int World::remove(const std::string& path) { return api.ask("DELETE", path).status; }
+int World::remove(const std::string& path) {
+    return api.ask("DELETE", path).status;
+}
 
 std::optional<json::Value> World::read(const std::string& path) {
     const auto response = api.ask("GET", path);

@@ -21,11 +21,12 @@ json::Value client_service(const Cluster& cluster) {
         {"type", "ClusterIP"},
         {"sessionAffinity", "None"},
         {"selector", cluster.pod_selector()},
-        {"ports", json::list({
-            port("client", cluster.client_port),
-            port("server", cluster.peer_port),
-            port("backuprestore", cluster.api_port),
-        })},
+        {"ports",
+         json::list({
+             port("client", cluster.client_port),
+             port("server", cluster.peer_port),
+             port("backuprestore", cluster.api_port),
+         })},
     };
     if (const auto& wish = cluster.etcd->spec.etcd.client_service) {
         for (const auto& [key, value] : wish->labels) {

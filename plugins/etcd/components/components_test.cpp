@@ -1,4 +1,5 @@
-// Our children beside those of a real etcd-druid 0.38: every difference is either listed here or a bug.
+// Our children beside those of a real etcd-druid 0.38: every difference is either listed here or a
+// bug.
 #include "plugins/etcd/components/components.hpp"
 #include "plugins/etcd/etcd_config.hpp"
 #include "plugins/etcd/yaml_text.hpp"
@@ -15,7 +16,8 @@ namespace {
 
 json::Value load(const std::string& path) {
     const char* source = std::getenv("CAPSTAN_SOURCE_DIR");
-    std::ifstream file(std::string(source == nullptr ? "." : source) + "/test/data/etcd-druid-0.38/" + path);
+    std::ifstream file(std::string(source == nullptr ? "." : source) +
+                       "/test/data/etcd-druid-0.38/" + path);
     std::stringstream text;
     text << file.rdbuf();
     auto value = json::parse(text.str());
@@ -24,7 +26,10 @@ json::Value load(const std::string& path) {
 }
 
 // Pointers at which the two differ; members and items that only one of them has count as a whole.
-void differences(const json::Value* ours, const json::Value* theirs, const std::string& at, std::set<std::string>& out) {
+void differences(const json::Value* ours,
+                 const json::Value* theirs,
+                 const std::string& at,
+                 std::set<std::string>& out) {
     if (ours != nullptr && theirs != nullptr && ours->is_object() && theirs->is_object()) {
         std::set<std::string> keys;
         for (const json::Value* side : {ours, theirs}) {
@@ -33,16 +38,21 @@ void differences(const json::Value* ours, const json::Value* theirs, const std::
             }
         }
         for (const std::string& key : keys) {
-            differences(ours->find(key), theirs->find(key), at + "/" + json::escape_pointer_token(key), out);
+            differences(ours->find(key),
+                        theirs->find(key),
+                        at + "/" + json::escape_pointer_token(key),
+                        out);
         }
     } else if (ours != nullptr && theirs != nullptr && ours->is_array() && theirs->is_array()) {
-        for (std::size_t i = 0; i < std::max(ours->if_array()->size(), theirs->if_array()->size()); ++i) {
+        for (std::size_t i = 0; i < std::max(ours->if_array()->size(), theirs->if_array()->size());
+             ++i) {
             const auto item = [i](const json::Value* list) {
                 return i < list->if_array()->size() ? &(*list->if_array())[i] : nullptr;
             };
             differences(item(ours), item(theirs), at + "/" + std::to_string(i), out);
         }
-    } else if ((ours == nullptr) != (theirs == nullptr) || (ours != nullptr && !(*ours == *theirs))) {
+    } else if ((ours == nullptr) != (theirs == nullptr) ||
+               (ours != nullptr && !(*ours == *theirs))) {
         out.insert(at);
     }
 }
@@ -68,12 +78,25 @@ std::vector<std::string> hashes_of(const Cluster& cluster) {
 }
 
 // Fields that the API server added when the golden objects were made; applying leaves them alone.
-const std::set<std::string> kServiceDefaults = {"/spec/internalTrafficPolicy", "/spec/ipFamilies", "/spec/ipFamilyPolicy"};
+const std::set<std::string> kServiceDefaults = {
+    "/spec/internalTrafficPolicy", "/spec/ipFamilies", "/spec/ipFamilyPolicy"};
 // Rights by name instead of by kind, and on what a steward uses.
 const std::set<std::string> kRoleDifferences = {
-    "/rules/0/apiGroups/0", "/rules/0/resources/0", "/rules/0/resources/1", "/rules/0/resourceNames", "/rules/0/verbs/2",
-    "/rules/0/verbs/3", "/rules/0/verbs/4", "/rules/1/apiGroups/0", "/rules/1/resources/0", "/rules/1/resourceNames",
-    "/rules/1/verbs/2", "/rules/1/verbs/3", "/rules/1/verbs/4", "/rules/2/resources/0", "/rules/2/resourceNames",
+    "/rules/0/apiGroups/0",
+    "/rules/0/resources/0",
+    "/rules/0/resources/1",
+    "/rules/0/resourceNames",
+    "/rules/0/verbs/2",
+    "/rules/0/verbs/3",
+    "/rules/0/verbs/4",
+    "/rules/1/apiGroups/0",
+    "/rules/1/resources/0",
+    "/rules/1/resourceNames",
+    "/rules/1/verbs/2",
+    "/rules/1/verbs/3",
+    "/rules/1/verbs/4",
+    "/rules/2/resources/0",
+    "/rules/2/resourceNames",
 };
 
 struct ChildRow {
@@ -95,21 +118,36 @@ TEST_P(GoldenChild, DiffersOnlyWhereListed) {
     EXPECT_EQ(found, GetParam().differences);
 }
 
-json::Value second_lease(const Cluster& cluster) { return member_lease(cluster, cluster.members[1]); }
+json::Value second_lease(const Cluster& cluster) {
+    return member_lease(cluster, cluster.members[1]);
+}
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, GoldenChild,
+    Rows,
+    GoldenChild,
     testing::Values(
         ChildRow{"service_account", "M01", "serviceaccount-tiny.json", service_account, {}},
-        ChildRow{"role_binding", "M02", "rolebinding-druid.gardener.cloud_etcd_trio.json", role_binding, {}},
+        ChildRow{"role_binding",
+                 "M02",
+                 "rolebinding-druid.gardener.cloud_etcd_trio.json",
+                 role_binding,
+                 {}},
         ChildRow{"role", "M02", "role-druid.gardener.cloud_etcd_trio.json", role, kRoleDifferences},
         ChildRow{"lease", "M02", "lease-trio-1.json", second_lease, {"/spec"}},
         ChildRow{"lease_with_prefix", "M09", "lease-blue-cp-main-1.json", second_lease, {"/spec"}},
-        ChildRow{"budget_of_one", "M01", "poddisruptionbudget-tiny.json", pod_disruption_budget, {}},
-        ChildRow{"budget_of_three", "M02", "poddisruptionbudget-trio.json", pod_disruption_budget, {}},
-        ChildRow{"budget_of_five", "M11", "poddisruptionbudget-five.json", pod_disruption_budget, {}},
-        ChildRow{"client_service", "M01", "service-tiny-client.json", client_service, kServiceDefaults},
-        ChildRow{"client_service_with_wishes", "M09", "service-cp-main-client.json", client_service, kServiceDefaults},
+        ChildRow{
+            "budget_of_one", "M01", "poddisruptionbudget-tiny.json", pod_disruption_budget, {}},
+        ChildRow{
+            "budget_of_three", "M02", "poddisruptionbudget-trio.json", pod_disruption_budget, {}},
+        ChildRow{
+            "budget_of_five", "M11", "poddisruptionbudget-five.json", pod_disruption_budget, {}},
+        ChildRow{
+            "client_service", "M01", "service-tiny-client.json", client_service, kServiceDefaults},
+        ChildRow{"client_service_with_wishes",
+                 "M09",
+                 "service-cp-main-client.json",
+                 client_service,
+                 kServiceDefaults},
         ChildRow{"peer_service", "M02", "service-trio-peer.json", peer_service, kServiceDefaults}),
     [](const auto& row) { return row.param.name; });
 
@@ -121,7 +159,8 @@ struct SetRow {
 
 class GoldenStatefulSet : public testing::TestWithParam<SetRow> {};
 
-// Outside the containers and volumes, which are another flavour, the two are the same but for defaults.
+// Outside the containers and volumes, which are another flavour, the two are the same but for
+// defaults.
 TEST_P(GoldenStatefulSet, DiffersOnlyInFlavour) {
     auto loaded = load_cluster(GetParam().folder);
     json::Value theirs = load(std::string(GetParam().folder) + "/" + GetParam().file);
@@ -144,24 +183,27 @@ TEST_P(GoldenStatefulSet, DiffersOnlyInFlavour) {
         "/spec/template/spec/serviceAccount",
         "/spec/template/spec/terminationGracePeriodSeconds",
         // Ours carries no checksum: a new configuration restarts etcd, not the pod.
-        loaded->etcd.spec.annotations.empty() ? "/spec/template/metadata/annotations"
-                                              : "/spec/template/metadata/annotations/checksum~1etcd-configmap",
+        loaded->etcd.spec.annotations.empty()
+            ? "/spec/template/metadata/annotations"
+            : "/spec/template/metadata/annotations/checksum~1etcd-configmap",
     };
     EXPECT_EQ(found, want);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, GoldenStatefulSet,
-                         testing::Values(SetRow{"one", "M01", "statefulset-tiny.json"},
-                                         SetRow{"three_with_annotations", "M02", "statefulset-trio.json"},
-                                         SetRow{"with_scheduling_and_storage", "M09", "statefulset-cp-main.json"}),
-                         [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Rows,
+    GoldenStatefulSet,
+    testing::Values(SetRow{"one", "M01", "statefulset-tiny.json"},
+                    SetRow{"three_with_annotations", "M02", "statefulset-trio.json"},
+                    SetRow{"with_scheduling_and_storage", "M09", "statefulset-cp-main.json"}),
+    [](const auto& row) { return row.param.name; });
 
 struct ConfigRow {
     const char* name;
     const char* folder;
     const char* file;
-    const char* gateway;   // as etcd-druid writes it
-    const char* only_ours; // a line it does not write
+    const char* gateway;    // as etcd-druid writes it
+    const char* only_ours;  // a line it does not write
 };
 
 class GoldenConfig : public testing::TestWithParam<ConfigRow> {};
@@ -182,12 +224,17 @@ TEST_P(GoldenConfig, IsTheSameTextButForTheGateway) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, GoldenConfig,
-    testing::Values(ConfigRow{"one", "M01", "configmap-tiny-config.json", "enable-grpc-gateway: false\n", ""},
-                    ConfigRow{"three", "M02", "configmap-trio-config.json", "enable-grpc-gateway: false\n", ""},
-                    // etcd-druid writes the free-list type only behind a gate of its own.
-                    ConfigRow{"text_that_looks_like_a_number", "M11", "configmap-five-config.json",
-                              "enable-grpc-gateway: true\n", "backend-bbolt-freelist-type: map\n"}),
+    Rows,
+    GoldenConfig,
+    testing::Values(
+        ConfigRow{"one", "M01", "configmap-tiny-config.json", "enable-grpc-gateway: false\n", ""},
+        ConfigRow{"three", "M02", "configmap-trio-config.json", "enable-grpc-gateway: false\n", ""},
+        // etcd-druid writes the free-list type only behind a gate of its own.
+        ConfigRow{"text_that_looks_like_a_number",
+                  "M11",
+                  "configmap-five-config.json",
+                  "enable-grpc-gateway: true\n",
+                  "backend-bbolt-freelist-type: map\n"}),
     [](const auto& row) { return row.param.name; });
 
 TEST(StewardConfig, HoldsACompleteConfigurationPerMember) {
@@ -200,8 +247,10 @@ TEST(StewardConfig, HoldsACompleteConfigurationPerMember) {
     EXPECT_EQ(member["pod"].string_or(""), "trio-1");
     const json::View config = member["config"];
     EXPECT_EQ(config["name"].string_or(""), "trio-1");
-    EXPECT_EQ(config["initial-advertise-peer-urls"].string_or(""), "http://trio-1.trio-peer.g-m02.svc:2380");
-    EXPECT_EQ(config["advertise-client-urls"].string_or(""), "http://trio-1.trio-peer.g-m02.svc:2379");
+    EXPECT_EQ(config["initial-advertise-peer-urls"].string_or(""),
+              "http://trio-1.trio-peer.g-m02.svc:2380");
+    EXPECT_EQ(config["advertise-client-urls"].string_or(""),
+              "http://trio-1.trio-peer.g-m02.svc:2379");
     EXPECT_TRUE(config["enable-grpc-gateway"].bool_or(false));
     EXPECT_EQ(config["experimental-watch-progress-notify-interval"].int_or(0), 5'000'000'000);
     EXPECT_EQ(json::View(document.value())["ports"]["launcher"].int_or(0), 9095);
@@ -222,7 +271,8 @@ TEST(StewardConfig, GrowingTheClusterLeavesTheHashOfAMemberAlone) {
 TEST(PodTemplate, MountsNoSecretAndNoConfigMap) {
     auto loaded = load_cluster("M02");
     const json::Value set = stateful_set(loaded->cluster);
-    for (const json::Value& volume : json::View(set)["spec"]["template"]["spec"]["volumes"].array()) {
+    for (const json::Value& volume :
+         json::View(set)["spec"]["template"]["spec"]["volumes"].array()) {
         EXPECT_NE(volume.find("emptyDir"), nullptr) << json::dump(volume);
     }
 }
@@ -259,11 +309,17 @@ TEST(RoleObject, OfNoMembersGrantsNothingByKind) {
 
 TEST(YamlText, QuotesOnlyWhatYamlWouldMisread) {
     const json::Value value = {
-        {"b", "30m"}, {"a", "1000"}, {"url", "http://x:1"}, {"on", "yes"},
-        {"empty", ""}, {"number", 3}, {"none", json::object()},
+        {"b", "30m"},
+        {"a", "1000"},
+        {"url", "http://x:1"},
+        {"on", "yes"},
+        {"empty", ""},
+        {"number", 3},
+        {"none", json::object()},
     };
     EXPECT_EQ(to_yaml(value),
-              "a: \"1000\"\nb: 30m\nempty: \"\"\nnone: {}\nnumber: 3\n\"on\": \"yes\"\nurl: http://x:1\n");
+              "a: \"1000\"\nb: 30m\nempty: \"\"\nnone: {}\nnumber: 3\n\"on\": \"yes\"\nurl: "
+              "http://x:1\n");
 }
 
 }  // namespace

@@ -12,26 +12,30 @@ json::Value steward_config(const Cluster& cluster, const std::vector<std::string
     const std::string port = ":" + std::to_string(cluster.client_port);
     json::Value members = json::object();
     for (std::size_t i = 0; i < cluster.members.size(); ++i) {
-        members.set(cluster.members[i].name, {
-            {"pod", cluster.members[i].pod},
-            {"configHash", hashes[i]},
-            {"config", member_config(cluster, cluster.members[i])},
-        });
+        members.set(cluster.members[i].name,
+                    {
+                        {"pod", cluster.members[i].pod},
+                        {"configHash", hashes[i]},
+                        {"config", member_config(cluster, cluster.members[i])},
+                    });
     }
     return {
         {"apiVersion", "config.capstan.dev/v1alpha1"},
         {"kind", "StewardConfiguration"},
-        {"etcd", {{"name", cluster.name}, {"namespace", cluster.ns}, {"replicas", cluster.replicas}}},
-        {"ports", {
-            {"client", cluster.client_port},
-            {"peer", cluster.peer_port},
-            {"api", cluster.api_port},
-            {"launcher", cluster.launcher_port},
-        }},
-        {"endpoints", {
-            {"local", "http://" + cluster.local_host() + port},
-            {"service", json::list({"http://" + cluster.client_service() + port})},
-        }},
+        {"etcd",
+         {{"name", cluster.name}, {"namespace", cluster.ns}, {"replicas", cluster.replicas}}},
+        {"ports",
+         {
+             {"client", cluster.client_port},
+             {"peer", cluster.peer_port},
+             {"api", cluster.api_port},
+             {"launcher", cluster.launcher_port},
+         }},
+        {"endpoints",
+         {
+             {"local", "http://" + cluster.local_host() + port},
+             {"service", json::list({"http://" + cluster.client_service() + port})},
+         }},
         {"dataDir", kDataDir},
         {"runDir", kRunDir},
         {"heartbeat", spec.heartbeat_duration.value_or("10s")},
@@ -48,10 +52,11 @@ json::Value config_map(const Cluster& cluster, const std::vector<std::string>& h
         {"apiVersion", "v1"},
         {"kind", "ConfigMap"},
         {"metadata", cluster.metadata(cluster.config_map(), "etcd-configmap")},
-        {"data", {
-            {"etcd.conf.yaml", to_yaml(cluster_config(cluster))},
-            {"steward.yaml", json::dump_sorted(steward_config(cluster, hashes))},
-        }},
+        {"data",
+         {
+             {"etcd.conf.yaml", to_yaml(cluster_config(cluster))},
+             {"steward.yaml", json::dump_sorted(steward_config(cluster, hashes))},
+         }},
     };
 }
 

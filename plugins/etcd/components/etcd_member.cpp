@@ -4,7 +4,9 @@
 
 namespace capstan::etcd {
 
-json::Value etcd_member(const Cluster& cluster, const Member& member, const std::string& config_hash) {
+json::Value etcd_member(const Cluster& cluster,
+                        const Member& member,
+                        const std::string& config_hash) {
     json::Value metadata = cluster.metadata(member.name, "etcd-member");
     metadata["labels"].set(kLabelOwnedBy, cluster.name);
     if (member.name != member.pod) {

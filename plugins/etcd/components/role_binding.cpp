@@ -7,14 +7,16 @@ json::Value role_binding(const Cluster& cluster) {
         {"apiVersion", "rbac.authorization.k8s.io/v1"},
         {"kind", "RoleBinding"},
         {"metadata", cluster.metadata(cluster.role(), "etcd-role-binding")},
-        {"roleRef", {
-            {"apiGroup", "rbac.authorization.k8s.io"},
-            {"kind", "Role"},
-            {"name", cluster.role()},
-        }},
-        {"subjects", json::list({
-            {{"kind", "ServiceAccount"}, {"name", cluster.name}, {"namespace", cluster.ns}},
-        })},
+        {"roleRef",
+         {
+             {"apiGroup", "rbac.authorization.k8s.io"},
+             {"kind", "Role"},
+             {"name", cluster.role()},
+         }},
+        {"subjects",
+         json::list({
+             {{"kind", "ServiceAccount"}, {"name", cluster.name}, {"namespace", cluster.ns}},
+         })},
     };
 }
 

@@ -7,7 +7,8 @@ namespace {
 constexpr std::string_view kDataVolumeMode = "Filesystem";
 constexpr std::string_view kRunVolume = "capstan-run";
 constexpr std::string_view kBinVolume = "capstan-bin";
-constexpr std::string_view kRunVolumeSizeMax = "16Mi";  // configuration, token, later keys and certificates
+// configuration, token, later keys and certificates
+constexpr std::string_view kRunVolumeSizeMax = "16Mi";
 constexpr std::string_view kBinVolumeSizeMax = "64Mi";  // the launcher is below 8 MiB
 constexpr std::int32_t kUser = 65532;                   // "nonroot"
 
@@ -56,34 +57,39 @@ json::Value etcd_container(const Cluster& cluster) {
         {"image", cluster.etcd_image},
         {"imagePullPolicy", "IfNotPresent"},
         {"command", json::list({std::string(kBinDir) + "/capstan-launcher"})},
-        {"args", json::list({
-            "run",
-            "--etcd=/usr/local/bin/etcd",
-            "--steward=http://" + cluster.local_host() + ":" + std::to_string(cluster.api_port),
-            "--run-dir=" + std::string(kRunDir),
-            "--data-dir=" + std::string(kDataDir),
-            "--exit-marker=" + std::string(kDataMount) + "/exit_code",
-            "--listen-port=" + std::to_string(cluster.launcher_port),
-            "--etcd-port=" + std::to_string(cluster.client_port),
-        })},
+        {"args",
+         json::list({
+             "run",
+             "--etcd=/usr/local/bin/etcd",
+             "--steward=http://" + cluster.local_host() + ":" + std::to_string(cluster.api_port),
+             "--run-dir=" + std::string(kRunDir),
+             "--data-dir=" + std::string(kDataDir),
+             "--exit-marker=" + std::string(kDataMount) + "/exit_code",
+             "--listen-port=" + std::to_string(cluster.launcher_port),
+             "--etcd-port=" + std::to_string(cluster.client_port),
+         })},
         {"env", pod_environment()},
-        {"ports", json::list({
-            {{"name", "server"}, {"containerPort", cluster.peer_port}, {"protocol", "TCP"}},
-            {{"name", "client"}, {"containerPort", cluster.client_port}, {"protocol", "TCP"}},
-        })},
-        {"readinessProbe", {
-            {"httpGet", {{"path", "/readyz"}, {"port", cluster.launcher_port}, {"scheme", "HTTP"}}},
-            {"initialDelaySeconds", 0},
-            {"periodSeconds", 2},
-            {"failureThreshold", 5},
-        }},
+        {"ports",
+         json::list({
+             {{"name", "server"}, {"containerPort", cluster.peer_port}, {"protocol", "TCP"}},
+             {{"name", "client"}, {"containerPort", cluster.client_port}, {"protocol", "TCP"}},
+         })},
+        {"readinessProbe",
+         {
+             {"httpGet",
+              {{"path", "/readyz"}, {"port", cluster.launcher_port}, {"scheme", "HTTP"}}},
+             {"initialDelaySeconds", 0},
+             {"periodSeconds", 2},
+             {"failureThreshold", 5},
+         }},
         {"resources", resources_or_default(cluster.etcd->spec.etcd.resources)},
         {"securityContext", {{"allowPrivilegeEscalation", false}}},
-        {"volumeMounts", json::list({
-            mount(cluster.claim_name, kDataMount),
-            mount(kRunVolume, kRunDir),
-            mount(kBinVolume, kBinDir),
-        })},
+        {"volumeMounts",
+         json::list({
+             mount(cluster.claim_name, kDataMount),
+             mount(kRunVolume, kRunDir),
+             mount(kBinVolume, kBinDir),
+         })},
     };
 }
 
@@ -92,7 +98,8 @@ json::Value steward_container(const Cluster& cluster) {
     env.push_back({{"name", "CAPSTAN_ETCD_NAME"}, {"value", cluster.name}});
     const std::string prefix = cluster.etcd->spec.member_name_prefix.value_or("");
     env.push_back(prefix.empty() ? from_field("CAPSTAN_MEMBER_NAME", "metadata.name")
-                                 : json::Value{{"name", "CAPSTAN_MEMBER_NAME"}, {"value", prefix + "-$(POD_NAME)"}});
+                                 : json::Value{{"name", "CAPSTAN_MEMBER_NAME"},
+                                               {"value", prefix + "-$(POD_NAME)"}});
     env.push_back({{"name", "CAPSTAN_CONFIGMAP_NAME"}, {"value", cluster.config_map()}});
     env.push_back({{"name", "CAPSTAN_API_PORT"}, {"value", std::to_string(cluster.api_port)}});
     env.push_back({{"name", "CAPSTAN_RUN_DIR"}, {"value", kRunDir}});
@@ -103,15 +110,17 @@ json::Value steward_container(const Cluster& cluster) {
         {"command", json::list({"/usr/local/bin/capstan"})},
         {"args", json::list({"run", "--profile=steward", "--config=/etc/capstan/steward.yaml"})},
         {"env", env},
-        {"ports", json::list({
-            {{"name", "server"}, {"containerPort", cluster.api_port}, {"protocol", "TCP"}},
-        })},
+        {"ports",
+         json::list({
+             {{"name", "server"}, {"containerPort", cluster.api_port}, {"protocol", "TCP"}},
+         })},
         {"resources", resources_or_default(cluster.etcd->spec.backup.resources)},
         {"securityContext", {{"allowPrivilegeEscalation", false}}},
-        {"volumeMounts", json::list({
-            mount(cluster.claim_name, kDataMount),
-            mount(kRunVolume, kRunDir),
-        })},
+        {"volumeMounts",
+         json::list({
+             mount(cluster.claim_name, kDataMount),
+             mount(kRunVolume, kRunDir),
+         })},
     };
 }
 
@@ -128,7 +137,8 @@ json::Value security_context(bool run_as_root) {
     };
 }
 
-// No checksum of the configuration and no TLS volumes here: what they carry reaches etcd without a new pod.
+// No checksum of the configuration and no TLS volumes here: what they carry reaches etcd without a
+// new pod.
 json::Value pod_template(const Cluster& cluster, const json::Value& own_labels) {
     const api::EtcdSpec& spec = cluster.etcd->spec;
     json::Value labels = api::encode(spec.labels);
@@ -140,18 +150,21 @@ json::Value pod_template(const Cluster& cluster, const json::Value& own_labels) 
         metadata.set("annotations", api::encode(spec.annotations));
     }
     json::Value pod = {
-        {"hostAliases", json::list({
-            {{"ip", "127.0.0.1"}, {"hostnames", json::list({cluster.local_host()})}},
-        })},
+        {"hostAliases",
+         json::list({
+             {{"ip", "127.0.0.1"}, {"hostnames", json::list({cluster.local_host()})}},
+         })},
         {"serviceAccountName", cluster.name},
         {"shareProcessNamespace", true},
         {"securityContext", security_context(spec.run_as_root.value_or(false))},
         {"initContainers", json::list({launcher_container(cluster)})},
         {"containers", json::list({etcd_container(cluster), steward_container(cluster)})},
-        {"volumes", json::list({
-            {{"name", kRunVolume}, {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", kRunVolumeSizeMax}}}},
-            {{"name", kBinVolume}, {"emptyDir", {{"sizeLimit", kBinVolumeSizeMax}}}},
-        })},
+        {"volumes",
+         json::list({
+             {{"name", kRunVolume},
+              {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", kRunVolumeSizeMax}}}},
+             {{"name", kBinVolume}, {"emptyDir", {{"sizeLimit", kBinVolumeSizeMax}}}},
+         })},
     };
     if (spec.priority_class_name && !spec.priority_class_name->empty()) {
         pod.set("priorityClassName", *spec.priority_class_name);
@@ -189,15 +202,16 @@ json::Value stateful_set(const Cluster& cluster) {
         {"apiVersion", "apps/v1"},
         {"kind", "StatefulSet"},
         {"metadata", metadata},
-        {"spec", {
-            {"replicas", cluster.replicas},
-            {"podManagementPolicy", "Parallel"},
-            {"serviceName", cluster.peer_service()},
-            {"selector", {{"matchLabels", cluster.default_labels()}}},
-            {"updateStrategy", {{"type", "RollingUpdate"}}},
-            {"template", pod_template(cluster, *metadata.find("labels"))},
-            {"volumeClaimTemplates", json::list({claim_template(cluster)})},
-        }},
+        {"spec",
+         {
+             {"replicas", cluster.replicas},
+             {"podManagementPolicy", "Parallel"},
+             {"serviceName", cluster.peer_service()},
+             {"selector", {{"matchLabels", cluster.default_labels()}}},
+             {"updateStrategy", {{"type", "RollingUpdate"}}},
+             {"template", pod_template(cluster, *metadata.find("labels"))},
+             {"volumeClaimTemplates", json::list({claim_template(cluster)})},
+         }},
     };
 }
 

@@ -61,9 +61,13 @@ ApiServer::State::State(const Clock& server_clock, ApiServerOptions server_optio
 
 Result<void> ApiServer::State::start() {
     if (!options.data_dir.empty()) {
-        CAPSTAN_TRY(persistence, Persistence::open(options.data_dir, options.durability == Durability::machine, store,
-                                                   options.on_notice));
-        store.set_journal([this](const std::vector<Change>& changes) { return persistence->append(changes); });
+        CAPSTAN_TRY(persistence,
+                    Persistence::open(options.data_dir,
+                                      options.durability == Durability::machine,
+                                      store,
+                                      options.on_notice));
+        store.set_journal(
+            [this](const std::vector<Change>& changes) { return persistence->append(changes); });
     }
     // Another run with the same seed must not hand out the same uids again.
     generator = Generator(options.seed ^ (store.revision() * 0x2545f4914f6cdd1dULL));
@@ -79,7 +83,8 @@ Result<void> ApiServer::State::start() {
 
 Result<void> ApiServer::State::bootstrap() {
     std::vector<json::Value> wanted;
-    for (const std::string_view name : {"default", "kube-system", "kube-public", "kube-node-lease"}) {
+    for (const std::string_view name :
+         {"default", "kube-system", "kube-public", "kube-node-lease"}) {
         wanted.push_back(namespace_object(name));
     }
     for (json::Value& object : bootstrap_rbac()) {
@@ -96,8 +101,15 @@ Result<void> ApiServer::State::bootstrap() {
         if (!kind || store.find(kind->storage, key)) {
             continue;
         }
-        Call call{system, {}, kind, {}, false, FieldValidation::ignore, "kube-apiserver",
-                  to_rfc3339(clock.wall_now()), {}};
+        Call call{system,
+                  {},
+                  kind,
+                  {},
+                  false,
+                  FieldValidation::ignore,
+                  "kube-apiserver",
+                  to_rfc3339(clock.wall_now()),
+                  {}};
         call.info.ns = ns;
         if (auto created = create_object(call, std::move(object), true); !created) {
             store.rollback();
@@ -124,7 +136,8 @@ void ApiServer::State::register_crd(const json::Value& crd) {
 Answer<void> ApiServer::State::commit() {
     auto committed = store.commit();
     if (!committed) {
-        return refuse(internal_error("the write was not stored and has no effect: " + committed.error().message));
+        return refuse(internal_error("the write was not stored and has no effect: " +
+                                     committed.error().message));
     }
     const std::vector<Change>& changes = committed.value();
     for (const Change& change : changes) {
@@ -155,12 +168,14 @@ ApiServer::~ApiServer() = default;
 Result<std::unique_ptr<ApiServer>> ApiServer::create(const Clock& clock, ApiServerOptions options) {
     auto state = std::make_unique<State>(clock, std::move(options));
     CAPSTAN_TRY(state->start());
-    return std::unique_ptr<ApiServer>(new ApiServer(std::move(state)));  // tidy: allow new, private constructor
+    return std::unique_ptr<ApiServer>(
+        new ApiServer(std::move(state)));  // tidy: allow new, private constructor
 }
 
 ApiResponse ApiServer::handle(const ApiRequest& request) {
     if (request.body.size() > kBodyBytesMax) {
-        return to_response(too_large("Request entity too large: limit is " + std::to_string(kBodyBytesMax)));
+        return to_response(
+            too_large("Request entity too large: limit is " + std::to_string(kBodyBytesMax)));
     }
     auto call = state_->prepare(request);
     if (!call) {
@@ -207,8 +222,9 @@ WatchStart ApiServer::open_watch(const ApiRequest& request, WatchSink sink) {
 
 bool ApiServer::is_pod_log(const ApiRequest& request) {
     const auto info = parse_request(request.method, request.target);
-    return info && info.value().is_resource && info.value().verb == "get" && info.value().group.empty() &&
-           info.value().resource == "pods" && info.value().subresource == "log";
+    return info && info.value().is_resource && info.value().verb == "get" &&
+           info.value().group.empty() && info.value().resource == "pods" &&
+           info.value().subresource == "log";
 }
 
 PodLogCheck ApiServer::check_pod_log(const ApiRequest& request) {
@@ -230,10 +246,18 @@ PodLogCheck ApiServer::check_pod_log(const ApiRequest& request) {
 
 void ApiServer::tick() {
     State& state = *state_;
-    const ApiRequest system{.method = "DELETE", .user = {"system:apiserver", {std::string(kGroupMasters)}}};
+    const ApiRequest system{.method = "DELETE",
+                            .user = {"system:apiserver", {std::string(kGroupMasters)}}};
     const auto call_for = [&](const ObjectAddress& at) {
-        Call call{system, {}, state.registry.by_storage(at.resource), {}, false, FieldValidation::ignore,
-                  "kube-controller-manager", to_rfc3339(state.clock.wall_now()), {}};
+        Call call{system,
+                  {},
+                  state.registry.by_storage(at.resource),
+                  {},
+                  false,
+                  FieldValidation::ignore,
+                  "kube-controller-manager",
+                  to_rfc3339(state.clock.wall_now()),
+                  {}};
         const std::size_t slash = at.key.find('/');
         call.info.ns = slash == std::string::npos ? std::string() : at.key.substr(0, slash);
         call.info.name = slash == std::string::npos ? at.key : at.key.substr(slash + 1);
@@ -241,27 +265,29 @@ void ApiServer::tick() {
         call.info.verb = "delete";
         return call;
     };
-    const CollectorActions actions{
-        [&](const ObjectAddress& at) {
-            Call call = call_for(at);
-            if (call.kind && state.store.find(at.resource, at.key)) {
-                (void)state.remove(call);  // refused by a full disk: the next start sees the orphan again
-            }
-        },
-        [&](const ObjectAddress& at, json::Value updated) {
-            Call call = call_for(at);
-            const StoredPtr live = state.store.find(at.resource, at.key);
-            if (!call.kind || !live) {
-                return;
-            }
-            state.store.begin();
-            const auto stored = state.store_update(call, live, std::move(updated), true);
-            if (!stored) {
-                state.store.rollback();
-            } else {
-                (void)state.commit();
-            }
-        }};
+    const CollectorActions actions{[&](const ObjectAddress& at) {
+                                       Call call = call_for(at);
+                                       if (call.kind && state.store.find(at.resource, at.key)) {
+                                           // refused by a full disk: the next start sees the orphan
+                                           // again
+                                           (void)state.remove(call);
+                                       }
+                                   },
+                                   [&](const ObjectAddress& at, json::Value updated) {
+                                       Call call = call_for(at);
+                                       const StoredPtr live = state.store.find(at.resource, at.key);
+                                       if (!call.kind || !live) {
+                                           return;
+                                       }
+                                       state.store.begin();
+                                       const auto stored =
+                                           state.store_update(call, live, std::move(updated), true);
+                                       if (!stored) {
+                                           state.store.rollback();
+                                       } else {
+                                           (void)state.commit();
+                                       }
+                                   }};
     for (std::size_t round = 0; round < kCollectorRoundsMax && !state.collector.idle(); ++round) {
         state.collector.run(actions);
     }
@@ -272,11 +298,19 @@ MonotonicTime ApiServer::next_tick() const {
     return state_->collector.idle() ? state_->hub.next_tick() : state_->clock.now();
 }
 
-void ApiServer::set_wake(std::function<void()> wake) { state_->wake = std::move(wake); }
-void ApiServer::compact_history() { state_->hub.compact(state_->store.revision()); }
-std::uint64_t ApiServer::revision() const { return state_->store.revision(); }
+void ApiServer::set_wake(std::function<void()> wake) {
+    state_->wake = std::move(wake);
+}
+void ApiServer::compact_history() {
+    state_->hub.compact(state_->store.revision());
+}
+std::uint64_t ApiServer::revision() const {
+    return state_->store.revision();
+}
 
-std::string ApiServer::read(std::string_view resource, std::string_view ns, std::string_view name) const {
+std::string ApiServer::read(std::string_view resource,
+                            std::string_view ns,
+                            std::string_view name) const {
     const StoredPtr found = state_->store.find(resource, object_key(ns, name));
     return found ? found->text : std::string();
 }

@@ -1,7 +1,8 @@
-// The embedded API server's core: Kubernetes' REST semantics over an in-memory store, optionally kept on disk.
+// The embedded API server's core: Kubernetes' REST semantics over an in-memory store, optionally
+// kept on disk.
 //
-// No sockets, no wall clock of its own, no randomness but the seed's: the same calls give the same answers, so the
-// simulator uses it as its API server. http_binding.hpp puts it on a net::HttpServer. What it does not do is listed
+// No sockets, no wall clock of its own, no randomness but the seed's: the same calls give the same
+// answers, so the simulator uses it as its API server. http_binding.hpp puts it on a net::HttpServer. What it does not do is listed
 // in docs/local.md. Thread: all calls on one thread.
 #pragma once
 
@@ -19,9 +20,11 @@
 
 namespace capstan::local {
 
-inline constexpr std::size_t kBodyBytesMax = 3u * 1024 * 1024;     // request body, as kube-apiserver: 413 above
-inline constexpr std::size_t kObjectBytesMax = 1536u * 1024;       // one stored object: etcd's request limit
-inline constexpr std::size_t kWatchesMax = 10'000;                 // 429 above
+// request body, as kube-apiserver: 413 above
+inline constexpr std::size_t kBodyBytesMax = 3u * 1024 * 1024;
+// one stored object: etcd's request limit
+inline constexpr std::size_t kObjectBytesMax = 1536u * 1024;
+inline constexpr std::size_t kWatchesMax = 10'000;  // 429 above
 inline constexpr std::chrono::seconds kBookmarkPeriod{60};
 
 enum class Durability : std::uint8_t {
@@ -36,11 +39,14 @@ struct ApiServerOptions {
     std::uint64_t seed{1};                 // uids, generateName suffixes, default watch lengths
     std::size_t history_events_max{4096};  // per resource; older starts of a watch get 410
     std::chrono::seconds history_age_max{300};
-    bool expired_in_stream{false};  // a watch from a forgotten version: 200 and an ERROR event instead of HTTP 410
-    // Content of pods/log for the core's handle(); null: 501. The HTTP binding may stream it instead.
+    // a watch from a forgotten version: 200 and an ERROR event instead of HTTP 410
+    bool expired_in_stream{false};
+    // Content of pods/log for the core's handle(); null: 501. The HTTP binding may stream it
+    // instead.
     std::function<ApiResponse(const PodLogRequest&)> pod_log;
     // serviceaccounts/token: a bearer token for (namespace, name); null: 404 on the subresource.
-    std::function<std::string(const std::string& ns, const std::string& name)> service_account_token;
+    std::function<std::string(const std::string& ns, const std::string& name)>
+        service_account_token;
     // A line for people: a torn log tail was cut, a snapshot could not be written. May be null.
     std::function<void(const std::string& message)> on_notice;
 };
@@ -60,18 +66,20 @@ struct PodLogCheck {
 
 class ApiServer {
 public:
-    // `clock` outlives the server. Errors: unavailable (directory locked by another server, not writable),
-    // invalid (snapshot damaged; the message names file and offset). A torn tail of the log is cut, not an error.
+    // `clock` outlives the server. Errors: unavailable (directory locked by another server, not
+    // writable), invalid (snapshot damaged; the message names file and offset). A torn tail of the
+    // log is cut, not an error.
     static Result<std::unique_ptr<ApiServer>> create(const Clock& clock, ApiServerOptions options);
     ~ApiServer();  // ends every watch
     ApiServer(const ApiServer&) = delete;
     ApiServer& operator=(const ApiServer&) = delete;
 
-    // Everything but watches. Errors are answers: Status objects with Kubernetes' reasons and codes. A write is on
-    // disk, and its watch events are delivered, when this returns.
+    // Everything but watches. Errors are answers: Status objects with Kubernetes' reasons and
+    // codes. A write is on disk, and its watch events are delivered, when this returns.
     ApiResponse handle(const ApiRequest& request);
 
-    // True when `request` is a watch (GET of a collection with watch=true, or the old /watch/ prefix).
+    // True when `request` is a watch (GET of a collection with watch=true, or the old /watch/
+    // prefix).
     static bool is_watch(const ApiRequest& request);
     // Initial events reach `sink` inside this call.
     WatchStart open_watch(const ApiRequest& request, WatchSink sink);
@@ -82,7 +90,8 @@ public:
 
     // Garbage collection, namespace and CRD clean-up, bookmarks, watch timeouts, history ageing.
     void tick();
-    MonotonicTime next_tick() const;  // when tick() has something to do; kNever: not before the next call
+    // when tick() has something to do; kNever: not before the next call
+    MonotonicTime next_tick() const;
 
     // Called at the end of handle() and open_watch(): next_tick() may have moved. Null: nobody.
     void set_wake(std::function<void()> wake);

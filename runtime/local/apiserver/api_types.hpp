@@ -1,4 +1,5 @@
-// What goes into and comes out of the embedded API server's core: requests, answers, users, watch sinks.
+// What goes into and comes out of the embedded API server's core: requests, answers, users, watch
+// sinks.
 //
 // Values without behaviour. Thread: any.
 #pragma once
@@ -18,9 +19,9 @@ struct ApiRequest {
     std::string target;        // path and query, still escaped: "/api/v1/pods?limit=5"
     std::string content_type;  // of `body`; decides the kind of patch
     std::string accept;
-    std::string body;          // at most kBodyBytesMax (api_server.hpp)
-    std::string user_agent;    // default field manager: the part before '/'
-    User user;  // empty name: system:anonymous
+    std::string body;        // at most kBodyBytesMax (api_server.hpp)
+    std::string user_agent;  // default field manager: the part before '/'
+    User user;               // empty name: system:anonymous
 };
 
 struct ApiResponse {
@@ -30,11 +31,13 @@ struct ApiResponse {
     std::string body;
 };
 
-// Where a watch's events go. Called inside ApiServer::open_watch, handle and tick; neither function may call the
-// server, but either may destroy the watch's own handle.
+// Where a watch's events go. Called inside ApiServer::open_watch, handle and tick; neither function
+// may call the server, but either may destroy the watch's own handle.
 struct WatchSink {
-    std::function<void(std::string_view lines)> on_lines;  // one or more whole JSON events, each ended by '\n'
-    std::function<void()> on_end;                          // last call: timeout, 410, or the server is shutting down
+    // one or more whole JSON events, each ended by '\n'
+    std::function<void(std::string_view lines)> on_lines;
+    // last call: timeout, 410, or the server is shutting down
+    std::function<void()> on_end;
 };
 
 // A running watch; destroying it ends the watch, no call of the sink follows.
@@ -52,7 +55,7 @@ struct PodLogRequest {
     bool follow{false};
     bool previous{false};
     bool timestamps{false};
-    long long tail_lines{-1};    // -1: all
+    long long tail_lines{-1};  // -1: all
     long long since_seconds{-1};
     long long limit_bytes{-1};
 };

@@ -4,7 +4,8 @@ namespace capstan::local {
 namespace {
 
 bool is_element(std::string_view key) {
-    return key.size() > 2 && key[1] == ':' && (key[0] == 'f' || key[0] == 'k' || key[0] == 'v' || key[0] == 'i');
+    return key.size() > 2 && key[1] == ':' &&
+           (key[0] == 'f' || key[0] == 'k' || key[0] == 'v' || key[0] == 'i');
 }
 
 void collect(const FieldSet& set, FieldPath& path, std::vector<FieldPath>& out) {

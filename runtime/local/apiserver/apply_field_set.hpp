@@ -1,6 +1,7 @@
 // Sets of field paths and their wire form FieldsV1 (structured-merge-diff's fieldpath.Set).
 //
-// A path element is kept in its wire spelling: `f:name`, `k:{"name":"x"}`, `v:"x"`, `i:0`. Values; thread: any.
+// A path element is kept in its wire spelling: `f:name`, `k:{"name":"x"}`, `v:"x"`, `i:0`. Values;
+// thread: any.
 #pragma once
 
 #include "capstan/json.hpp"
@@ -15,7 +16,7 @@ namespace capstan::local {
 using FieldPath = std::vector<std::string>;
 
 struct FieldSet {
-    bool member{false};                               // the path to this node is in the set
+    bool member{false};  // the path to this node is in the set
     std::map<std::string, FieldSet, std::less<>> children;
 
     bool empty() const noexcept { return !member && children.empty(); }
@@ -23,11 +24,12 @@ struct FieldSet {
     const FieldSet* child(std::string_view element) const;
     void insert(const FieldPath& path);  // the root path is not a member
     bool erase_subtree(const FieldPath& path);
-    void add(const FieldSet& other);     // union
+    void add(const FieldSet& other);  // union
     FieldSet intersection(const FieldSet& other) const;
     FieldSet difference(const FieldSet& other) const;            // members only
     FieldSet recursive_difference(const FieldSet& other) const;  // members and what is below them
-    // Adds every inner node as a member (structured-merge-diff: EnsureNamedFieldsAreMembers, for named fields).
+    // Adds every inner node as a member (structured-merge-diff: EnsureNamedFieldsAreMembers, for
+    // named fields).
     FieldSet with_parents() const;
     std::vector<FieldPath> paths() const;
     bool operator==(const FieldSet&) const = default;

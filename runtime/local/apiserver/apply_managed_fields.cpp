@@ -55,23 +55,27 @@ StatusError apply_conflict(const std::vector<std::pair<const ManagedEntry*, Fiel
     std::size_t count = 0;
     for (const auto& [entry, fields] : conflicts) {
         const auto paths = fields.paths();
-        listing += (listing.empty() ? "conflicts with " : "; conflicts with ") + manager_text(*entry) + ":";
+        listing += (listing.empty() ? "conflicts with " : "; conflicts with ") +
+                   manager_text(*entry) + ":";
         for (const FieldPath& path : paths) {
             const std::string field = to_text(path);
             listing += " " + field + (&path == &paths.back() ? "" : ",");
-            error.causes.push_back({"FieldManagerConflict", "conflict with " + manager_text(*entry), field});
+            error.causes.push_back(
+                {"FieldManagerConflict", "conflict with " + manager_text(*entry), field});
             ++count;
         }
     }
     if (count == 1) {
-        error.message = "Apply failed with 1 conflict: " + error.causes[0].message + ": " + error.causes[0].field;
+        error.message = "Apply failed with 1 conflict: " + error.causes[0].message + ": " +
+                        error.causes[0].field;
     } else {
         error.message = "Apply failed with " + std::to_string(count) + " conflicts: " + listing;
     }
     return error;
 }
 
-// Takes what changed from all managers but `own`: added and modified fields, and everything that is gone.
+// Takes what changed from all managers but `own`: added and modified fields, and everything that is
+// gone.
 void take_from_others(ManagedFields& entries, const ManagedEntry* own, const Comparison& change) {
     FieldSet gone = change.removed;
     gone.add(change.added);
@@ -119,7 +123,8 @@ bool is_reset(const json::Value& field) {
     if (items == nullptr) {
         return false;
     }
-    return items->empty() || (items->size() == 1 && (*items)[0].is_object() && (*items)[0].if_object()->empty());
+    return items->empty() ||
+           (items->size() == 1 && (*items)[0].is_object() && (*items)[0].if_object()->empty());
 }
 
 // The managers a write starts from: those the client sent, else the live ones.
@@ -137,8 +142,10 @@ ManagedFields managers_of(const json::Value* live, const json::Value& updated) {
 
 ManagedEntry* find_entry(ManagedFields& entries, const WriteIdentity& identity, bool apply) {
     for (ManagedEntry& entry : entries) {
-        // An applier keeps its entry when it moves to another version; an updater has one per version.
-        if (entry.apply == apply && entry.manager == identity.manager && entry.subresource == identity.subresource &&
+        // An applier keeps its entry when it moves to another version; an updater has one per
+        // version.
+        if (entry.apply == apply && entry.manager == identity.manager &&
+            entry.subresource == identity.subresource &&
             (apply || entry.api_version == identity.api_version)) {
             return &entry;
         }
@@ -183,12 +190,19 @@ void encode_managed_fields(ManagedFields entries, json::Value& object) {
         object["metadata"].erase("managedFields");
         return;
     }
-    std::stable_sort(entries.begin(), entries.end(), [](const ManagedEntry& a, const ManagedEntry& b) {
-        return std::tuple(!a.apply, std::string_view(a.time), std::string_view(a.manager),
-                          std::string_view(a.api_version), std::string_view(a.subresource)) <
-               std::tuple(!b.apply, std::string_view(b.time), std::string_view(b.manager),
-                          std::string_view(b.api_version), std::string_view(b.subresource));
-    });
+    std::stable_sort(
+        entries.begin(), entries.end(), [](const ManagedEntry& a, const ManagedEntry& b) {
+            return std::tuple(!a.apply,
+                              std::string_view(a.time),
+                              std::string_view(a.manager),
+                              std::string_view(a.api_version),
+                              std::string_view(a.subresource)) <
+                   std::tuple(!b.apply,
+                              std::string_view(b.time),
+                              std::string_view(b.manager),
+                              std::string_view(b.api_version),
+                              std::string_view(b.subresource));
+        });
     json::Value list = json::list();
     for (const ManagedEntry& entry : entries) {
         json::Value item = {
@@ -209,7 +223,9 @@ void encode_managed_fields(ManagedFields entries, json::Value& object) {
     object["metadata"].set("managedFields", std::move(list));
 }
 
-void track_update(const json::Value* live, json::Value& updated, const ObjectSchema& schema,
+void track_update(const json::Value* live,
+                  json::Value& updated,
+                  const ObjectSchema& schema,
                   const WriteIdentity& identity) {
     ManagedFields entries = managers_of(live, updated);
     const json::Value nothing = json::object();
@@ -225,7 +241,8 @@ void track_update(const json::Value* live, json::Value& updated, const ObjectSch
     }
     if (!mine.empty()) {
         if (own == nullptr) {
-            entries.push_back({identity.manager, false, identity.api_version, identity.subresource, {}, {}});
+            entries.push_back(
+                {identity.manager, false, identity.api_version, identity.subresource, {}, {}});
             own = &entries.back();
         }
         own->set.add(mine);
@@ -236,11 +253,16 @@ void track_update(const json::Value* live, json::Value& updated, const ObjectSch
     keep_old_if_only_times_differ(live, updated);
 }
 
-Answer<json::Value> apply_config(const json::Value* live, const json::Value& config, const ObjectSchema& schema,
-                                 const WriteIdentity& identity, bool force, const FieldSet& reset) {
+Answer<json::Value> apply_config(const json::Value* live,
+                                 const json::Value& config,
+                                 const ObjectSchema& schema,
+                                 const WriteIdentity& identity,
+                                 bool force,
+                                 const FieldSet& reset) {
     auto stated = to_field_set(config, schema);
     if (!stated) {
-        return refuse(bad_request("failed to create typed patch object: " + stated.error().message));
+        return refuse(
+            bad_request("failed to create typed patch object: " + stated.error().message));
     }
     FieldSet set = std::move(stated).assume_value().recursive_difference(reset);
     strip_unowned(set);
@@ -250,13 +272,15 @@ Answer<json::Value> apply_config(const json::Value* live, const json::Value& con
     ManagedFields entries = live == nullptr ? ManagedFields{} : decode_managed_fields(base);
     if (live != nullptr && entries.empty()) {
         // The object was written before anybody tracked it: whoever did owns all of it.
-        ManagedEntry before{"before-first-apply", false, identity.api_version, {}, identity.time, {}};
+        ManagedEntry before{
+            "before-first-apply", false, identity.api_version, {}, identity.time, {}};
         before.set = compare(nothing, base, schema).added;
         strip_unowned(before.set);
         entries.push_back(std::move(before));
     }
     if (find_entry(entries, identity, true) == nullptr) {
-        entries.push_back({identity.manager, true, identity.api_version, identity.subresource, {}, {}});
+        entries.push_back(
+            {identity.manager, true, identity.api_version, identity.subresource, {}, {}});
     }
     ManagedEntry* own = find_entry(entries, identity, true);
     const FieldSet last = std::exchange(own->set, std::move(set));
@@ -268,7 +292,8 @@ Answer<json::Value> apply_config(const json::Value* live, const json::Value& con
         for (const ManagedEntry& entry : entries) {
             owned.add(entry.set);
         }
-        merged = remove_fields(merged, last.with_parents().difference(owned.with_parents()), schema);
+        merged =
+            remove_fields(merged, last.with_parents().difference(owned.with_parents()), schema);
     }
     const Comparison change = compare(base, merged, schema);
     FieldSet written = change.added;
@@ -300,12 +325,14 @@ bool same_but_times(const json::Value& a, const json::Value& b) {
         a_meta->if_object()->size() != b_meta->if_object()->size()) {
         return false;
     }
-    const auto equal_members = [](const json::Value& x, const json::Value& y, std::string_view skip) {
-        return std::all_of(x.if_object()->begin(), x.if_object()->end(), [&](const json::Member& member) {
-            const json::Value* other = y.find(member.key);
-            return other != nullptr && (member.key == skip || member.value == *other);
-        });
-    };
+    const auto equal_members =
+        [](const json::Value& x, const json::Value& y, std::string_view skip) {
+            return std::all_of(
+                x.if_object()->begin(), x.if_object()->end(), [&](const json::Member& member) {
+                    const json::Value* other = y.find(member.key);
+                    return other != nullptr && (member.key == skip || member.value == *other);
+                });
+        };
     if (!equal_members(a, b, "metadata") || !equal_members(*a_meta, *b_meta, "managedFields")) {
         return false;
     }

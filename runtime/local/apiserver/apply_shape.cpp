@@ -24,7 +24,8 @@ std::unique_ptr<SchemaNode> list_node(ListType type, std::vector<std::string> ke
     return node;
 }
 
-// metav1.ObjectMeta: ownerReferences merge by uid, each reference is one atom; finalizers are a set.
+// metav1.ObjectMeta: ownerReferences merge by uid, each reference is one atom; finalizers are a
+// set.
 std::unique_ptr<SchemaNode> make_object_meta() {
     auto node = std::make_unique<SchemaNode>();
     node->type = SchemaType::object;
@@ -68,10 +69,13 @@ const SchemaNode* member_schema(const SchemaNode* node, std::string_view name, b
 }
 
 bool is_open_member(const SchemaNode* node, std::string_view name) {
-    return node != nullptr && node->additional_properties != nullptr && node->property(name) == nullptr;
+    return node != nullptr && node->additional_properties != nullptr &&
+           node->property(name) == nullptr;
 }
 
-std::optional<std::string> item_element(const SchemaNode* list, Shape shape, const json::Value& item) {
+std::optional<std::string> item_element(const SchemaNode* list,
+                                        Shape shape,
+                                        const json::Value& item) {
     if (shape == Shape::list_set) {
         return "v:" + json::dump_sorted(item);
     }

@@ -1,4 +1,5 @@
-// Server-side apply: field sets, merge, ownership, conflicts. Schema and objects are small on purpose.
+// Server-side apply: field sets, merge, ownership, conflicts. Schema and objects are small on
+// purpose.
 #include "runtime/local/apiserver/apply_managed_fields.hpp"
 
 #include <gtest/gtest.h>
@@ -39,14 +40,21 @@ protected:
     static WriteIdentity as(const char* manager, const char* time = "2026-01-01T00:00:00Z") {
         return {manager, "x.dev/v1", "", time};
     }
-    static json::Value object(std::string_view spec, std::string_view metadata = R"({"name":"n"})") {
-        return parsed(R"({"apiVersion":"x.dev/v1","kind":"X","metadata":)" + std::string(metadata) + R"(,"spec":)" +
-                      std::string(spec) + "}");
+    static json::Value object(std::string_view spec,
+                              std::string_view metadata = R"({"name":"n"})") {
+        return parsed(R"({"apiVersion":"x.dev/v1","kind":"X","metadata":)" + std::string(metadata) +
+                      R"(,"spec":)" + std::string(spec) + "}");
     }
-    Answer<json::Value> apply(const json::Value* live, std::string_view spec, const char* manager, bool force = false) {
+    Answer<json::Value> apply(const json::Value* live,
+                              std::string_view spec,
+                              const char* manager,
+                              bool force = false) {
         return apply_config(live, object(spec), {schema_.root()}, as(manager), force, {});
     }
-    json::Value applied(const json::Value* live, std::string_view spec, const char* manager, bool force = false) {
+    json::Value applied(const json::Value* live,
+                        std::string_view spec,
+                        const char* manager,
+                        bool force = false) {
         auto result = apply(live, spec, manager, force);
         EXPECT_TRUE(result) << result.error().message;
         return result ? std::move(result).assume_value() : json::Value();
@@ -59,7 +67,9 @@ protected:
         const json::Value* spec = value.find("spec");
         return spec == nullptr ? "" : json::dump_sorted(*spec);
     }
-    static std::string owned(const json::Value& value, std::string_view manager, std::string_view operation) {
+    static std::string owned(const json::Value& value,
+                             std::string_view manager,
+                             std::string_view operation) {
         for (const json::Value& entry : json::View(value)["metadata"]["managedFields"].array()) {
             if (json::View(entry)["manager"].string_or("") == manager &&
                 json::View(entry)["operation"].string_or("") == operation) {
@@ -73,22 +83,27 @@ protected:
 };
 
 TEST_F(Apply, CreatesAndOwnsWhatItStates) {
-    const json::Value made = applied(nullptr, R"({"a":1,"ports":[{"name":"x","port":1}],"set":["s"],"atomic":["t"]})", "m");
-    EXPECT_EQ(spec_of(made), R"({"a":1,"atomic":["t"],"ports":[{"name":"x","port":1}],"set":["s"]})");
-    EXPECT_EQ(owned(made, "m", "Apply"),
-              R"({"f:spec":{"f:a":{},"f:atomic":{},"f:ports":{"k:{\"name\":\"x\"}":{".":{},"f:name":{},"f:port":{}}},)"
-              R"("f:set":{"v:\"s\"":{}}}})");
+    const json::Value made = applied(
+        nullptr, R"({"a":1,"ports":[{"name":"x","port":1}],"set":["s"],"atomic":["t"]})", "m");
+    EXPECT_EQ(spec_of(made),
+              R"({"a":1,"atomic":["t"],"ports":[{"name":"x","port":1}],"set":["s"]})");
+    EXPECT_EQ(
+        owned(made, "m", "Apply"),
+        R"({"f:spec":{"f:a":{},"f:atomic":{},"f:ports":{"k:{\"name\":\"x\"}":{".":{},"f:name":{},"f:port":{}}},)"
+        R"("f:set":{"v:\"s\"":{}}}})");
 }
 
 TEST_F(Apply, TheSameConfigurationChangesNothingButTheTime) {
     const json::Value first = applied(nullptr, R"({"a":1})", "m");
-    auto again = apply_config(&first, object(R"({"a":1})"), {schema_.root()}, as("m", "2026-01-01T09:00:00Z"), false, {});
+    auto again = apply_config(
+        &first, object(R"({"a":1})"), {schema_.root()}, as("m", "2026-01-01T09:00:00Z"), false, {});
     ASSERT_TRUE(again);
     EXPECT_EQ(again.value(), first);
 }
 
 TEST_F(Apply, RemovesWhatItsManagerStopsStating) {
-    const json::Value first = applied(nullptr, R"({"a":1,"b":"x","open":{"k":"v"},"ports":[{"name":"x"},{"name":"y"}]})", "m");
+    const json::Value first = applied(
+        nullptr, R"({"a":1,"b":"x","open":{"k":"v"},"ports":[{"name":"x"},{"name":"y"}]})", "m");
     const json::Value second = applied(&first, R"({"a":1,"ports":[{"name":"y"}]})", "m");
     EXPECT_EQ(spec_of(second), R"({"a":1,"ports":[{"name":"y"}]})");
 }
@@ -106,7 +121,8 @@ TEST_F(Apply, ConflictsNameTheManagerAndTheField) {
     const auto second = apply(&first, R"({"a":2})", "n");
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().code, 409);
-    EXPECT_EQ(second.error().message, R"(Apply failed with 1 conflict: conflict with "m": .spec.a)");
+    EXPECT_EQ(second.error().message,
+              R"(Apply failed with 1 conflict: conflict with "m": .spec.a)");
     ASSERT_EQ(second.error().causes.size(), 1u);
     EXPECT_EQ(second.error().causes[0].reason, "FieldManagerConflict");
     EXPECT_EQ(second.error().causes[0].field, ".spec.a");
@@ -121,9 +137,12 @@ TEST_F(Apply, ForceTakesTheField) {
 }
 
 TEST_F(Apply, SetsAndMapsOfSeveralManagersGrowTogether) {
-    const json::Value first = applied(nullptr, R"({"set":["a"],"ports":[{"name":"x","port":1}]})", "m");
-    const json::Value second = applied(&first, R"({"set":["b"],"ports":[{"name":"y","port":2}]})", "n");
-    EXPECT_EQ(spec_of(second), R"({"ports":[{"name":"x","port":1},{"name":"y","port":2}],"set":["a","b"]})");
+    const json::Value first =
+        applied(nullptr, R"({"set":["a"],"ports":[{"name":"x","port":1}]})", "m");
+    const json::Value second =
+        applied(&first, R"({"set":["b"],"ports":[{"name":"y","port":2}]})", "n");
+    EXPECT_EQ(spec_of(second),
+              R"({"ports":[{"name":"x","port":1},{"name":"y","port":2}],"set":["a","b"]})");
     const json::Value third = applied(&second, R"({"set":["a"]})", "m");
     EXPECT_EQ(spec_of(third), R"({"ports":[{"name":"y","port":2}],"set":["a","b"]})");
 }
@@ -132,7 +151,8 @@ TEST_F(Apply, AtomicListsAndMapsHaveOneOwner) {
     const json::Value first = applied(nullptr, R"({"atomic":["a"],"block":{"x":1}})", "m");
     EXPECT_FALSE(apply(&first, R"({"atomic":["b"]})", "n"));
     EXPECT_FALSE(apply(&first, R"({"block":{"y":1}})", "n"));
-    EXPECT_EQ(spec_of(applied(&first, R"({"block":{"y":1}})", "n", true)), R"({"atomic":["a"],"block":{"y":1}})");
+    EXPECT_EQ(spec_of(applied(&first, R"({"block":{"y":1}})", "n", true)),
+              R"({"atomic":["a"],"block":{"y":1}})");
 }
 
 TEST_F(Apply, AnUpdateTakesWhatItChanges) {
@@ -214,11 +234,13 @@ TEST_F(Apply, ResetFieldsAreNotOwned) {
 TEST(FieldSetTest, TextFormIsThatOfConflictMessages) {
     EXPECT_EQ(to_text({"f:spec", "f:ports", R"(k:{"name":"x","protocol":"TCP"})", "f:port"}),
               R"(.spec.ports[name="x",protocol="TCP"].port)");
-    EXPECT_EQ(to_text({"f:metadata", "f:finalizers", R"(v:"a/b")"}), R"(.metadata.finalizers[="a/b"])");
+    EXPECT_EQ(to_text({"f:metadata", "f:finalizers", R"(v:"a/b")"}),
+              R"(.metadata.finalizers[="a/b"])");
 }
 
 TEST(FieldSetTest, WireFormRoundTrips) {
-    const json::Value wire = parsed(R"({"f:a":{".":{},"f:b":{}},"f:c":{},"f:l":{"k:{\"n\":1}":{"f:x":{}}}})");
+    const json::Value wire =
+        parsed(R"({"f:a":{".":{},"f:b":{}},"f:c":{},"f:l":{"k:{\"n\":1}":{"f:x":{}}}})");
     const FieldSet set = from_fields_v1(wire);
     EXPECT_TRUE(set.has({"f:a"}));
     EXPECT_TRUE(set.has({"f:a", "f:b"}));
@@ -228,8 +250,10 @@ TEST(FieldSetTest, WireFormRoundTrips) {
 
 TEST(MergeTyped, KeepsTheOrderOfTheConfiguration) {
     const StructuralSchema schema = StructuralSchema::compile(parsed(kSchema)).assume_value();
-    const json::Value live = parsed(R"({"spec":{"ports":[{"name":"a"},{"name":"b","host":"h"},{"name":"c"}]}})");
-    const json::Value config = parsed(R"({"spec":{"ports":[{"name":"c"},{"name":"b","port":1},{"name":"d"}]}})");
+    const json::Value live =
+        parsed(R"({"spec":{"ports":[{"name":"a"},{"name":"b","host":"h"},{"name":"c"}]}})");
+    const json::Value config =
+        parsed(R"({"spec":{"ports":[{"name":"c"},{"name":"b","port":1},{"name":"d"}]}})");
     const json::Value merged = merge_typed(live, config, {schema.root()});
     EXPECT_EQ(json::dump(*merged.pointer("/spec/ports")),
               R"([{"name":"a"},{"name":"c"},{"name":"b","host":"h","port":1},{"name":"d"}])");

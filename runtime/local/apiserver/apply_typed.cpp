@@ -21,16 +21,22 @@ bool is_empty(const json::Value* value) {
     return (members != nullptr && members->empty()) || (items != nullptr && items->empty());
 }
 
-Result<void> fill_set(const json::Value& value, const SchemaNode* node, bool at_root, FieldSet& set);
+Result<void> fill_set(const json::Value& value,
+                      const SchemaNode* node,
+                      bool at_root,
+                      FieldSet& set);
 
-Result<void> fill_map(const json::Object& members, const SchemaNode* node, bool at_root, FieldSet& set) {
+Result<void> fill_map(const json::Object& members,
+                      const SchemaNode* node,
+                      bool at_root,
+                      FieldSet& set) {
     for (const json::Member& member : members) {
         FieldSet& child = set.children["f:" + member.key];
         const SchemaNode* schema = member_schema(node, member.key, at_root);
         CAPSTAN_TRY(fill_set(member.value, schema, false, child));
         const json::Object* below = member.value.if_object();
-        child.member = child.member || member.value.is_null() || (below != nullptr && below->empty()) ||
-                       is_open_member(node, member.key);
+        child.member = child.member || member.value.is_null() ||
+                       (below != nullptr && below->empty()) || is_open_member(node, member.key);
         if (child.empty()) {
             set.children.erase("f:" + member.key);  // an empty associative list states nothing
         }
@@ -38,12 +44,17 @@ Result<void> fill_map(const json::Object& members, const SchemaNode* node, bool 
     return ok();
 }
 
-Result<void> fill_list(const json::Array& items, const SchemaNode* node, Shape shape, FieldSet& set) {
+Result<void> fill_list(const json::Array& items,
+                       const SchemaNode* node,
+                       Shape shape,
+                       FieldSet& set) {
     for (const json::Value& item : items) {
         auto element = item_element(node, shape, item);
         if (!element) {
-            return fail(Code::invalid, "associative list with keys has an element that omits key field \"" +
-                                           (node->map_keys.empty() ? std::string() : node->map_keys.front()) + "\"");
+            return fail(Code::invalid,
+                        "associative list with keys has an element that omits key field \"" +
+                            (node->map_keys.empty() ? std::string() : node->map_keys.front()) +
+                            "\"");
         }
         const auto [at, added] = set.children.try_emplace(std::move(*element));
         if (!added) {
@@ -57,7 +68,10 @@ Result<void> fill_list(const json::Array& items, const SchemaNode* node, Shape s
     return ok();
 }
 
-Result<void> fill_set(const json::Value& value, const SchemaNode* node, bool at_root, FieldSet& set) {
+Result<void> fill_set(const json::Value& value,
+                      const SchemaNode* node,
+                      bool at_root,
+                      FieldSet& set) {
     switch (const Shape shape = shape_of(node, value)) {
         case Shape::leaf: set.member = true; return ok();
         case Shape::map: return fill_map(*value.if_object(), node, at_root, set);
@@ -95,12 +109,18 @@ public:
     }
 
 private:
-    void walk(const json::Value* left, const json::Value* right, const SchemaNode* node, Shape shape) {
+    void walk(const json::Value* left,
+              const json::Value* right,
+              const SchemaNode* node,
+              Shape shape) {
         if (shape == Shape::leaf || (is_empty(left) && is_empty(right))) {
             leaf(left, right);
         } else if (shape == Shape::map) {
-            maps(left == nullptr ? nullptr : left->if_object(), right == nullptr ? nullptr : right->if_object(), left,
-                 right, node);
+            maps(left == nullptr ? nullptr : left->if_object(),
+                 right == nullptr ? nullptr : right->if_object(),
+                 left,
+                 right,
+                 node);
         } else {
             lists(left, right, node, shape);
         }
@@ -114,17 +134,23 @@ private:
             out_.modified.insert(path_);
         }
     }
-    void maps(const json::Object* left_members, const json::Object* right_members, const json::Value* left,
-              const json::Value* right, const SchemaNode* node) {
+    void maps(const json::Object* left_members,
+              const json::Object* right_members,
+              const json::Value* left,
+              const json::Value* right,
+              const SchemaNode* node) {
         const bool at_root = path_.empty();
-        const auto descend = [&](const std::string& key, const json::Value* a, const json::Value* b) {
-            path_.push_back("f:" + key);
-            run(a, b, member_schema(node, key, at_root));
-            path_.pop_back();
-        };
+        const auto descend =
+            [&](const std::string& key, const json::Value* a, const json::Value* b) {
+                path_.push_back("f:" + key);
+                run(a, b, member_schema(node, key, at_root));
+                path_.pop_back();
+            };
         if (left_members != nullptr) {
             for (const json::Member& member : *left_members) {
-                descend(member.key, &member.value, right == nullptr ? nullptr : right->find(member.key));
+                descend(member.key,
+                        &member.value,
+                        right == nullptr ? nullptr : right->find(member.key));
             }
         }
         if (right_members != nullptr) {
@@ -135,14 +161,20 @@ private:
             }
         }
     }
-    void lists(const json::Value* left, const json::Value* right, const SchemaNode* node, Shape shape) {
-        const ItemIndex left_items = left == nullptr ? ItemIndex{} : index_items(node, shape, *left);
-        const ItemIndex right_items = right == nullptr ? ItemIndex{} : index_items(node, shape, *right);
-        const auto descend = [&](const std::string& element, const json::Value* a, const json::Value* b) {
-            path_.push_back(element);
-            run(a, b, node->items.get());
-            path_.pop_back();
-        };
+    void lists(const json::Value* left,
+               const json::Value* right,
+               const SchemaNode* node,
+               Shape shape) {
+        const ItemIndex left_items =
+            left == nullptr ? ItemIndex{} : index_items(node, shape, *left);
+        const ItemIndex right_items =
+            right == nullptr ? ItemIndex{} : index_items(node, shape, *right);
+        const auto descend =
+            [&](const std::string& element, const json::Value* a, const json::Value* b) {
+                path_.push_back(element);
+                run(a, b, node->items.get());
+                path_.pop_back();
+            };
         for (const auto& [element, item] : left_items) {
             const auto other = right_items.find(element);
             descend(element, item, other == right_items.end() ? nullptr : other->second);
@@ -158,15 +190,24 @@ private:
     FieldPath path_;
 };
 
-json::Value merge_value(const json::Value& live, const json::Value& config, const SchemaNode* node, bool at_root);
+json::Value merge_value(const json::Value& live,
+                        const json::Value& config,
+                        const SchemaNode* node,
+                        bool at_root);
 
-json::Value merge_map(const json::Value& live, const json::Value& config, const SchemaNode* node, bool at_root) {
+json::Value merge_map(const json::Value& live,
+                      const json::Value& config,
+                      const SchemaNode* node,
+                      bool at_root) {
     json::Object out;
     for (const json::Member& member : *live.if_object()) {
         const json::Value* other = config.find(member.key);
-        out.emplace_back(member.key, other == nullptr ? member.value
-                                                      : merge_value(member.value, *other,
-                                                                    member_schema(node, member.key, at_root), false));
+        out.emplace_back(
+            member.key,
+            other == nullptr
+                ? member.value
+                : merge_value(
+                      member.value, *other, member_schema(node, member.key, at_root), false));
     }
     for (const json::Member& member : *config.if_object()) {
         if (live.find(member.key) == nullptr) {
@@ -176,8 +217,12 @@ json::Value merge_map(const json::Value& live, const json::Value& config, const 
     return json::Value(std::move(out));
 }
 
-// Items keep the order of `config`; those only in `live` stay where they stood among their neighbours.
-json::Value merge_list(const json::Array& live, const json::Array& config, const SchemaNode* node, Shape shape) {
+// Items keep the order of `config`; those only in `live` stay where they stood among their
+// neighbours.
+json::Value merge_list(const json::Array& live,
+                       const json::Array& config,
+                       const SchemaNode* node,
+                       Shape shape) {
     std::vector<std::string> live_elements;
     std::vector<std::string> config_elements;
     for (const json::Value& item : live) {
@@ -220,7 +265,10 @@ json::Value merge_list(const json::Array& live, const json::Array& config, const
     return json::Value(std::move(out));
 }
 
-json::Value merge_value(const json::Value& live, const json::Value& config, const SchemaNode* node, bool at_root) {
+json::Value merge_value(const json::Value& live,
+                        const json::Value& config,
+                        const SchemaNode* node,
+                        bool at_root) {
     if (config.is_null()) {
         return config;
     }
@@ -234,7 +282,9 @@ json::Value merge_value(const json::Value& live, const json::Value& config, cons
     return merge_list(*live.if_array(), *config.if_array(), node, shape);
 }
 
-std::optional<json::Value> without(const json::Value& value, const FieldSet& fields, const SchemaNode* node,
+std::optional<json::Value> without(const json::Value& value,
+                                   const FieldSet& fields,
+                                   const SchemaNode* node,
                                    bool at_root) {
     const Shape shape = shape_of(node, value);
     if (shape == Shape::map) {
@@ -244,7 +294,8 @@ std::optional<json::Value> without(const json::Value& value, const FieldSet& fie
             if (below == nullptr) {
                 out.push_back(member);
             } else if (!below->member) {
-                if (auto kept = without(member.value, *below, member_schema(node, member.key, at_root), false)) {
+                if (auto kept = without(
+                        member.value, *below, member_schema(node, member.key, at_root), false)) {
                     out.emplace_back(member.key, std::move(*kept));
                 }
             }
@@ -284,11 +335,15 @@ Comparison compare(const json::Value& left, const json::Value& right, const Obje
     return out;
 }
 
-json::Value merge_typed(const json::Value& live, const json::Value& config, const ObjectSchema& schema) {
+json::Value merge_typed(const json::Value& live,
+                        const json::Value& config,
+                        const ObjectSchema& schema) {
     return merge_value(live, config, schema.root, true);
 }
 
-json::Value remove_fields(const json::Value& object, const FieldSet& fields, const ObjectSchema& schema) {
+json::Value remove_fields(const json::Value& object,
+                          const FieldSet& fields,
+                          const ObjectSchema& schema) {
     return without(object, fields, schema.root, true).value_or(json::object());
 }
 

@@ -1,7 +1,8 @@
-// Objects seen through their merge schema: field sets, comparison, merge and removal for server-side apply.
+// Objects seen through their merge schema: field sets, comparison, merge and removal for
+// server-side apply.
 //
-// Follows structured-merge-diff v6 (typed.TypedValue). A null schema node means "deduced": granular maps, atomic
-// lists. Pure; thread: any.
+// Follows structured-merge-diff v6 (typed.TypedValue). A null schema node means "deduced": granular
+// maps, atomic lists. Pure; thread: any.
 #pragma once
 
 #include "runtime/local/apiserver/apply_field_set.hpp"
@@ -15,7 +16,8 @@
 
 namespace capstan::local {
 
-// Schema of a whole object: `root` for everything but metadata, whose list types are the same for every kind.
+// Schema of a whole object: `root` for everything but metadata, whose list types are the same for
+// every kind.
 struct ObjectSchema {
     const SchemaNode* root{nullptr};  // borrowed; may be null
 };
@@ -33,10 +35,15 @@ struct Comparison {
 };
 Comparison compare(const json::Value& left, const json::Value& right, const ObjectSchema& schema);
 
-// `config` laid over `live`: maps by key, associative lists by their keys, everything else replaced.
-json::Value merge_typed(const json::Value& live, const json::Value& config, const ObjectSchema& schema);
+// `config` laid over `live`: maps by key, associative lists by their keys, everything else
+// replaced.
+json::Value merge_typed(const json::Value& live,
+                        const json::Value& config,
+                        const ObjectSchema& schema);
 
 // `object` without the members of `fields`; a map or associative list left empty goes too.
-json::Value remove_fields(const json::Value& object, const FieldSet& fields, const ObjectSchema& schema);
+json::Value remove_fields(const json::Value& object,
+                          const FieldSet& fields,
+                          const ObjectSchema& schema);
 
 }  // namespace capstan::local

@@ -10,7 +10,8 @@ namespace {
 constexpr std::string_view kBearer = "bearer ";
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
-    return text.size() >= lower.size() && std::equal(lower.begin(), lower.end(), text.begin(), [](char a, char b) {
+    return text.size() >= lower.size() &&
+           std::equal(lower.begin(), lower.end(), text.begin(), [](char a, char b) {
                return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
            });
 }
@@ -49,8 +50,9 @@ Result<void> add_line(Authenticator& authenticator, std::string_view line) {
 
 Result<void> Authenticator::set_token(std::string token, User user) {
     if (token.size() < kTokenBytesMin || token.size() > kTokenBytesMax) {
-        return fail(Code::invalid, "a token has " + std::to_string(kTokenBytesMin) + " to " +
-                                       std::to_string(kTokenBytesMax) + " bytes");
+        return fail(Code::invalid,
+                    "a token has " + std::to_string(kTokenBytesMin) + " to " +
+                        std::to_string(kTokenBytesMax) + " bytes");
     }
     if (tokens_.size() >= kTokensMax) {
         return fail(Code::overloaded, "too many tokens");
@@ -59,7 +61,9 @@ Result<void> Authenticator::set_token(std::string token, User user) {
     return ok();
 }
 
-void Authenticator::remove_token(std::string_view token) { tokens_.erase(std::string(token)); }
+void Authenticator::remove_token(std::string_view token) {
+    tokens_.erase(std::string(token));
+}
 
 Result<std::size_t> Authenticator::load_tokens(const std::string& path) {
     CAPSTAN_TRY(const std::string text, read_whole_file(path));
@@ -78,7 +82,8 @@ Result<std::size_t> Authenticator::load_tokens(const std::string& path) {
     return count;
 }
 
-Answer<User> Authenticator::authenticate(std::string_view authorization, const std::string& certificate_name,
+Answer<User> Authenticator::authenticate(std::string_view authorization,
+                                         const std::string& certificate_name,
                                          const std::vector<std::string>& certificate_groups) const {
     if (!authorization.empty()) {
         if (!starts_with_ignoring_case(authorization, kBearer)) {

@@ -25,21 +25,25 @@ inline constexpr std::size_t kTokenBytesMin = 16;  // shorter ones can be guesse
 
 class Authenticator {
 public:
-    // Errors: invalid (too short or long), overloaded (kTokensMax). A known token gets the new user.
+    // Errors: invalid (too short or long), overloaded (kTokensMax). A known token gets the new
+    // user.
     Result<void> set_token(std::string token, User user);
     void remove_token(std::string_view token);
 
-    // Asked for a token that is not in the table: for tokens that carry their own proof. nullopt: not one of those.
+    // Asked for a token that is not in the table: for tokens that carry their own proof. nullopt:
+    // not one of those.
     using Verifier = std::function<std::optional<User>(std::string_view token)>;
     void set_verifier(Verifier verifier) { verifier_ = std::move(verifier); }
 
-    // Adds the tokens of a file in kube-apiserver's --token-auth-file form: `token,user,uid,"group1,group2"` per line,
-    // '#' starts a comment. Errors: not_found, unavailable, invalid with the line.
+    // Adds the tokens of a file in kube-apiserver's --token-auth-file form:
+    // `token,user,uid,"group1,group2"` per line, '#' starts a comment. Errors: not_found,
+    // unavailable, invalid with the line.
     Result<std::size_t> load_tokens(const std::string& path);
 
-    // `authorization`: the header's value. A certificate counts when there is no token. Nothing at all is anonymous
-    // (empty name); a token nobody knows is 401.
-    Answer<User> authenticate(std::string_view authorization, const std::string& certificate_name,
+    // `authorization`: the header's value. A certificate counts when there is no token. Nothing at
+    // all is anonymous (empty name); a token nobody knows is 401.
+    Answer<User> authenticate(std::string_view authorization,
+                              const std::string& certificate_name,
                               const std::vector<std::string>& certificate_groups) const;
 
 private:

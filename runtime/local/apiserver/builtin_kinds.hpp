@@ -1,7 +1,8 @@
-// The Kubernetes kinds the embedded API server knows without a CRD: names, list types, defaults, light validation.
+// The Kubernetes kinds the embedded API server knows without a CRD: names, list types, defaults,
+// light validation.
 //
-// Facts from the Kubernetes API reference (1.34). Not complete schemas: unknown fields are kept, and a list the table
-// does not name is atomic. Thread: any (immutable, pure functions).
+// Facts from the Kubernetes API reference (1.34). Not complete schemas: unknown fields are kept,
+// and a list the table does not name is atomic. Thread: any (immutable, pure functions).
 #pragma once
 
 #include "capstan/json.hpp"
@@ -27,30 +28,35 @@ struct BuiltinKind {
     bool create_only{false};  // authorization reviews: nothing is stored, only POST exists
 };
 
-const std::vector<BuiltinKind>& builtin_kinds();              // all, grouped by API group
+const std::vector<BuiltinKind>& builtin_kinds();               // all, grouped by API group
 const BuiltinKind* builtin_kind(const GroupVersionKind& gvk);  // nullptr: not builtin
 
-// List types and map keys for server-side apply and strategic merge (a list of type map merges by map_keys; for
-// strategic merge with more than one key the first is the patch merge key). Never null for a builtin kind; nullptr
-// for others. Children not named: granular maps, atomic lists.
+// List types and map keys for server-side apply and strategic merge (a list of type map merges by
+// map_keys; for strategic merge with more than one key the first is the patch merge key). Never
+// null for a builtin kind; nullptr for others. Children not named: granular maps, atomic lists.
 const SchemaNode* builtin_schema(const GroupVersionKind& gvk);
 
-// What a real server fills in on create and update for the kinds our plugins write. Also Secret stringData -> data.
-// Never touches metadata. No-op for kinds without defaults; CustomResourceDefinitions have their own (crd.hpp).
+// What a real server fills in on create and update for the kinds our plugins write. Also Secret
+// stringData -> data. Never touches metadata. No-op for kinds without defaults;
+// CustomResourceDefinitions have their own (crd.hpp).
 void apply_builtin_defaults(const GroupVersionKind& gvk, json::Value& object);
 
-// What a real server takes from the stored object when an update leaves it out: Service clusterIP and clusterIPs.
-void keep_allocated_fields(const GroupVersionKind& gvk, const json::Value& old_object, json::Value& new_object);
+// What a real server takes from the stored object when an update leaves it out: Service clusterIP
+// and clusterIPs.
+void keep_allocated_fields(const GroupVersionKind& gvk,
+                           const json::Value& old_object,
+                           json::Value& new_object);
 
-// Job only, on create, once metadata.uid and metadata.name are set: spec.selector and the pod labels
-// batch.kubernetes.io/controller-uid and job-name (and their old spellings), unless spec.manualSelector.
+// Job only, on create, once metadata.uid and metadata.name are set: spec.selector and the pod
+// labels batch.kubernetes.io/controller-uid and job-name (and their old spellings), unless
+// spec.manualSelector.
 void generate_job_selector(json::Value& job);
 
 // Required fields and values a controller would trip over. Requires: defaults applied.
 std::vector<FieldError> validate_builtin(const GroupVersionKind& gvk, const json::Value& object);
 
-// Immutable fields: StatefulSet spec, Job template and selector, PVC spec, ConfigMap and Secret with `immutable`,
-// Secret type, roleRef of bindings, Service clusterIP, Pod spec.
+// Immutable fields: StatefulSet spec, Job template and selector, PVC spec, ConfigMap and Secret
+// with `immutable`, Secret type, roleRef of bindings, Service clusterIP, Pod spec.
 std::vector<FieldError> validate_builtin_update(const GroupVersionKind& gvk,
                                                 const json::Value& old_object,
                                                 const json::Value& new_object);

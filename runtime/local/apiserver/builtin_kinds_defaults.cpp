@@ -8,13 +8,15 @@ namespace capstan::local {
 namespace {
 
 std::string base64_encode(std::string_view bytes) {
-    static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static constexpr char kDigits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     std::string out;
     out.reserve((bytes.size() + 2) / 3 * 4);
     for (std::size_t i = 0; i < bytes.size(); i += 3) {
         std::uint32_t group = 0;
         for (std::size_t j = 0; j < 3; ++j) {
-            group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
+            group =
+                group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
         }
         for (std::size_t j = 0; j < 4; ++j) {
             out += i + j > bytes.size() ? '=' : kDigits[group >> (18 - 6 * j) & 63u];
@@ -74,7 +76,8 @@ void default_job_spec(json::Value& spec) {
     fill(spec, "completionMode", "NonIndexed");
     fill(spec, "suspend", false);
     fill(spec, "manualSelector", false);
-    fill(spec, "podReplacementPolicy",
+    fill(spec,
+         "podReplacementPolicy",
          json::View(spec)["podFailurePolicy"].present() ? "Failed" : "TerminatingOrFailed");
     default_template(spec);
 }
@@ -122,7 +125,8 @@ void default_service(json::Value& object) {
     fill(*spec, "internalTrafficPolicy", "Cluster");
     fill(*spec, "ipFamilies", json::list({"IPv4"}));
     fill(*spec, "ipFamilyPolicy", "SingleStack");
-    if (const std::string address = std::string(json::View(*spec)["clusterIP"].string_or("")); !address.empty()) {
+    if (const std::string address = std::string(json::View(*spec)["clusterIP"].string_or(""));
+        !address.empty()) {
         fill(*spec, "clusterIPs", json::list({address}));
     }
 }
@@ -211,9 +215,13 @@ void apply_builtin_defaults(const GroupVersionKind& gvk, json::Value& object) {
     }
 }
 
-void keep_allocated_fields(const GroupVersionKind& gvk, const json::Value& old_object, json::Value& new_object) {
-    json::Value* spec = gvk.group.empty() && gvk.kind == "Service" ? new_object.find("spec") : nullptr;
-    if (spec == nullptr || !spec->is_object() || json::View(*spec)["type"].string_or("") == "ExternalName" ||
+void keep_allocated_fields(const GroupVersionKind& gvk,
+                           const json::Value& old_object,
+                           json::Value& new_object) {
+    json::Value* spec =
+        gvk.group.empty() && gvk.kind == "Service" ? new_object.find("spec") : nullptr;
+    if (spec == nullptr || !spec->is_object() ||
+        json::View(*spec)["type"].string_or("") == "ExternalName" ||
         !json::View(*spec)["clusterIP"].string_or("").empty()) {
         return;
     }
@@ -226,7 +234,8 @@ void keep_allocated_fields(const GroupVersionKind& gvk, const json::Value& old_o
 
 void generate_job_selector(json::Value& job) {
     json::Value* spec = job.find("spec");
-    if (spec == nullptr || !spec->is_object() || json::View(*spec)["manualSelector"].bool_or(false)) {
+    if (spec == nullptr || !spec->is_object() ||
+        json::View(*spec)["manualSelector"].bool_or(false)) {
         return;
     }
     const std::string uid = std::string(json::View(job)["metadata"]["uid"].string_or(""));

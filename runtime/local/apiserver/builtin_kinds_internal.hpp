@@ -5,7 +5,8 @@
 
 namespace capstan::local {
 
-// Sets `key` when it is absent or null. `object` may be null (it becomes an object); other kinds are left alone.
+// Sets `key` when it is absent or null. `object` may be null (it becomes an object); other kinds
+// are left alone.
 inline void fill(json::Value& object, std::string_view key, json::Value value) {
     if (!object.is_object() && !object.is_null()) {
         return;
@@ -33,6 +34,8 @@ void for_each_item(json::Value& object, std::string_view key, Action action) {
 void default_pod_spec(json::Value& spec);  // also of templates
 void default_pod(json::Value& pod);
 
-void validate_pod_spec(const json::Value& spec, const std::string& path, std::vector<FieldError>& errors);
+void validate_pod_spec(const json::Value& spec,
+                       const std::string& path,
+                       std::vector<FieldError>& errors);
 
 }  // namespace capstan::local

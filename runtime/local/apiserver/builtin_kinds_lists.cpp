@@ -1,4 +1,5 @@
-// How the lists and maps of builtin kinds merge: the x-kubernetes-list-type facts of the Kubernetes 1.34 API reference.
+// How the lists and maps of builtin kinds merge: the x-kubernetes-list-type facts of the Kubernetes
+// 1.34 API reference.
 #include "runtime/local/apiserver/builtin_kinds.hpp"
 
 #include <algorithm>
@@ -9,7 +10,8 @@ namespace capstan::local {
 
 namespace {
 
-// One field of one type that does not merge by default (structures field by field, lists as a whole).
+// One field of one type that does not merge by default (structures field by field, lists as a
+// whole).
 //   "T"            a structure of type T         "~T"      a structure replaced as a whole
 //   "[k1,k2]T"     list of T, merged by keys     "set"     list of scalars, merged as a set
 //   "{}"           a map replaced as a whole
@@ -41,7 +43,9 @@ constexpr Row kRows[] = {
     {"PodSpec", "volumes", "[name]Volume"},
     {"PodSpec", "imagePullSecrets", "[name]LocalObjectReference"},
     {"PodSpec", "hostAliases", "[ip]HostAlias"},
-    {"PodSpec", "topologySpreadConstraints", "[topologyKey,whenUnsatisfiable]TopologySpreadConstraint"},
+    {"PodSpec",
+     "topologySpreadConstraints",
+     "[topologyKey,whenUnsatisfiable]TopologySpreadConstraint"},
     {"PodSpec", "schedulingGates", "[name]PodSchedulingGate"},
     {"PodSpec", "resourceClaims", "[name]PodResourceClaim"},
     {"PodSpec", "nodeSelector", "{}"},
@@ -137,7 +141,8 @@ std::unique_ptr<SchemaNode> build_map_list(std::string_view keys, std::string_vi
         node->items->properties.push_back({key, std::move(property)});
         node->map_keys.push_back(key);
     }
-    std::sort(node->items->properties.begin(), node->items->properties.end(),
+    std::sort(node->items->properties.begin(),
+              node->items->properties.end(),
               [](const SchemaProperty& a, const SchemaProperty& b) { return a.name < b.name; });
     return node;
 }
@@ -173,7 +178,8 @@ std::unique_ptr<SchemaNode> build_type(std::string_view type) {
             node->properties.push_back({std::string(row.field), build_field(row.merge)});
         }
     }
-    std::sort(node->properties.begin(), node->properties.end(),
+    std::sort(node->properties.begin(),
+              node->properties.end(),
               [](const SchemaProperty& a, const SchemaProperty& b) { return a.name < b.name; });
     return node;
 }
@@ -183,7 +189,8 @@ std::map<GroupVersionKind, std::unique_ptr<SchemaNode>> build_all() {
     for (const BuiltinKind& kind : builtin_kinds()) {
         auto root = build_type(kind.kind);
         root->properties.push_back({"metadata", build_type("ObjectMeta")});
-        std::sort(root->properties.begin(), root->properties.end(),
+        std::sort(root->properties.begin(),
+                  root->properties.end(),
                   [](const SchemaProperty& a, const SchemaProperty& b) { return a.name < b.name; });
         out.emplace(GroupVersionKind{kind.group, kind.version, kind.kind}, std::move(root));
     }

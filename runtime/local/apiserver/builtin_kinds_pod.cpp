@@ -9,7 +9,8 @@ void default_field_ref(json::Value* holder) {
     if (holder == nullptr) {
         return;
     }
-    if (json::Value* reference = holder->find("fieldRef"); reference != nullptr && reference->is_object()) {
+    if (json::Value* reference = holder->find("fieldRef");
+        reference != nullptr && reference->is_object()) {
         fill(*reference, "apiVersion", "v1");
     }
 }
@@ -45,7 +46,8 @@ const char* pull_policy(std::string_view image) {
     const std::size_t slash = image.rfind('/');
     const std::string_view name = slash == std::string_view::npos ? image : image.substr(slash + 1);
     const std::size_t colon = name.rfind(':');
-    return colon == std::string_view::npos || name.substr(colon) == ":latest" ? "Always" : "IfNotPresent";
+    return colon == std::string_view::npos || name.substr(colon) == ":latest" ? "Always"
+                                                                              : "IfNotPresent";
 }
 
 void default_container(json::Value& container, bool host_network) {
@@ -70,11 +72,13 @@ void default_container(json::Value& container, bool host_network) {
             fill(port, "hostPort", number);
         }
     });
-    for_each_item(container, "env", [](json::Value& env) { default_field_ref(env.find("valueFrom")); });
+    for_each_item(
+        container, "env", [](json::Value& env) { default_field_ref(env.find("valueFrom")); });
 }
 
 void default_projection(json::Value& source) {
-    if (json::Value* token = source.find("serviceAccountToken"); token != nullptr && token->is_object()) {
+    if (json::Value* token = source.find("serviceAccountToken");
+        token != nullptr && token->is_object()) {
         fill(*token, "expirationSeconds", 3600);
     }
     if (json::Value* downward = source.find("downwardAPI"); downward != nullptr) {
@@ -97,10 +101,12 @@ void default_volume(json::Value& volume) {
     if (json::Value* projected = volume.find("projected")) {
         for_each_item(*projected, "sources", default_projection);
     }
-    if (json::Value* host_path = volume.find("hostPath"); host_path != nullptr && host_path->is_object()) {
+    if (json::Value* host_path = volume.find("hostPath");
+        host_path != nullptr && host_path->is_object()) {
         fill(*host_path, "type", "");
     }
-    if (json::Value* spec = volume.pointer("/ephemeral/volumeClaimTemplate/spec"); spec != nullptr && spec->is_object()) {
+    if (json::Value* spec = volume.pointer("/ephemeral/volumeClaimTemplate/spec");
+        spec != nullptr && spec->is_object()) {
         fill(*spec, "volumeMode", "Filesystem");
     }
 }
@@ -117,14 +123,20 @@ void default_pod_spec(json::Value& spec) {
     fill(spec, "securityContext", json::object());
     fill(spec, "schedulerName", "default-scheduler");
     // Two spellings of one field; the old one follows.
-    if (const std::string account = std::string(json::View(spec)["serviceAccountName"].string_or("")); !account.empty()) {
+    if (const std::string account =
+            std::string(json::View(spec)["serviceAccountName"].string_or(""));
+        !account.empty()) {
         fill(spec, "serviceAccount", account);
-    } else if (const std::string old = std::string(json::View(spec)["serviceAccount"].string_or("")); !old.empty()) {
+    } else if (const std::string old =
+                   std::string(json::View(spec)["serviceAccount"].string_or(""));
+               !old.empty()) {
         fill(spec, "serviceAccountName", old);
     }
     const bool host_network = json::View(spec)["hostNetwork"].bool_or(false);
     for (const char* list : {"containers", "initContainers", "ephemeralContainers"}) {
-        for_each_item(spec, list, [host_network](json::Value& item) { default_container(item, host_network); });
+        for_each_item(spec, list, [host_network](json::Value& item) {
+            default_container(item, host_network);
+        });
     }
     for_each_item(spec, "volumes", default_volume);
 }
@@ -145,7 +157,8 @@ void default_pod(json::Value& pod) {
             const json::Object copy = *limits->if_object();
             json::Value& requests = (*container.find("resources"))["requests"];
             for (const json::Member& limit : copy) {
-                fill(requests, limit.key, limit.value);  // a limit without a request is the request too
+                // a limit without a request is the request too
+                fill(requests, limit.key, limit.value);
             }
         });
     }

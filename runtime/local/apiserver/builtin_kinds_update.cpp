@@ -32,28 +32,37 @@ json::Value spec_without(const json::Value& object, std::initializer_list<const 
 
 void update_stateful_set(const json::Value& before, const json::Value& after, Errors& errors) {
     const auto rest = [](const json::Value& object) {
-        return spec_without(object, {"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
-                                     "persistentVolumeClaimRetentionPolicy", "minReadySeconds"});
+        return spec_without(object,
+                            {"replicas",
+                             "ordinals",
+                             "template",
+                             "updateStrategy",
+                             "revisionHistoryLimit",
+                             "persistentVolumeClaimRetentionPolicy",
+                             "minReadySeconds"});
     };
     if (!(rest(before) == rest(after))) {
         errors.push_back(forbidden_value(
-            "spec", "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
-                    "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
-                    "'minReadySeconds' are forbidden"));
+            "spec",
+            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+            "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+            "'minReadySeconds' are forbidden"));
     }
 }
 
 void update_job(const json::Value& before, const json::Value& after, Errors& errors) {
-    for (const char* field : {"selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"}) {
+    for (const char* field :
+         {"selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"}) {
         const std::string pointer = std::string("/spec/") + field;
         if (!same(before, after, pointer)) {
-            errors.push_back(
-                invalid_value(std::string("spec.") + field, copy_of(after, pointer), "field is immutable"));
+            errors.push_back(invalid_value(
+                std::string("spec.") + field, copy_of(after, pointer), "field is immutable"));
         }
     }
     if (!same(before, after, "/spec/completions") &&
         json::View(after)["spec"]["completionMode"].string_or("") != "Indexed") {
-        errors.push_back(invalid_value("spec.completions", copy_of(after, "/spec/completions"), "field is immutable"));
+        errors.push_back(invalid_value(
+            "spec.completions", copy_of(after, "/spec/completions"), "field is immutable"));
     }
 }
 
@@ -62,7 +71,8 @@ void update_config_map(const json::Value& before, const json::Value& after, Erro
         return;
     }
     if (!json::View(after)["immutable"].bool_or(false)) {
-        errors.push_back(forbidden_value("immutable", "field is immutable when `immutable` is set"));
+        errors.push_back(
+            forbidden_value("immutable", "field is immutable when `immutable` is set"));
     }
     for (const char* field : {"data", "binaryData"}) {
         if (!same(before, after, std::string("/") + field)) {
@@ -94,44 +104,56 @@ void update_claim(const json::Value& before, const json::Value& after, Errors& e
         new_spec.erase("volumeName");
     }
     if (!(old_spec == new_spec)) {
-        errors.push_back(forbidden_value("spec", "spec is immutable after creation except resources.requests and "
-                                                 "volumeAttributesClassName for bound claims"));
+        errors.push_back(
+            forbidden_value("spec",
+                            "spec is immutable after creation except resources.requests and "
+                            "volumeAttributesClassName for bound claims"));
     }
 }
 
 void update_binding(const json::Value& before, const json::Value& after, Errors& errors) {
     if (!same(before, after, "/roleRef")) {
-        errors.push_back(invalid_value("roleRef", copy_of(after, "/roleRef"), "cannot change roleRef"));
+        errors.push_back(
+            invalid_value("roleRef", copy_of(after, "/roleRef"), "cannot change roleRef"));
     }
 }
 
 void update_service(const json::Value& before, const json::Value& after, Errors& errors) {
     const std::string_view old_address = json::View(before)["spec"]["clusterIP"].string_or("");
     const std::string_view new_type = json::View(after)["spec"]["type"].string_or("");
-    if (!old_address.empty() && new_type != "ExternalName" && !same(before, after, "/spec/clusterIP")) {
-        errors.push_back(invalid_value("spec.clusterIPs[0]", json::list({copy_of(after, "/spec/clusterIP")}),
+    if (!old_address.empty() && new_type != "ExternalName" &&
+        !same(before, after, "/spec/clusterIP")) {
+        errors.push_back(invalid_value("spec.clusterIPs[0]",
+                                       json::list({copy_of(after, "/spec/clusterIP")}),
                                        "may not change once set"));
     }
 }
 
 void update_pod(const json::Value& before, const json::Value& after, Errors& errors) {
     const auto rest = [&](const json::Value& object) {
-        json::Value spec = spec_without(object, {"activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations",
-                                                 "schedulingGates"});
+        json::Value spec = spec_without(object,
+                                        {"activeDeadlineSeconds",
+                                         "terminationGracePeriodSeconds",
+                                         "tolerations",
+                                         "schedulingGates"});
         for (const char* list : {"containers", "initContainers"}) {
             for_each_item(spec, list, [](json::Value& container) { container.erase("image"); });
         }
         if (json::View(before)["spec"]["nodeName"].string_or("").empty()) {
-            spec.erase("nodeName");  // assigning the pod to a node; a real server has /binding for it
+            // assigning the pod to a node; a real server has /binding for it
+            spec.erase("nodeName");
         }
         return spec;
     };
     if (!(rest(before) == rest(after))) {
         errors.push_back(forbidden_value(
-            "spec", "pod updates may not change fields other than `spec.containers[*].image`,"
-                    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to "
-                    "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
-                    "previously negative)"));
+            "spec",
+            "pod updates may not change fields other than `spec.containers[*].image`,"
+            "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
+            "additions to "
+            "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 "
+            "if it was "
+            "previously negative)"));
     }
 }
 

@@ -1,4 +1,5 @@
-// Light validation of builtin kinds: what a controller would trip over, in the words of the API server.
+// Light validation of builtin kinds: what a controller would trip over, in the words of the API
+// server.
 #include "runtime/local/apiserver/builtin_kinds_internal.hpp"
 
 #include "runtime/local/apiserver/schema_internal.hpp"
@@ -12,7 +13,8 @@ namespace {
 
 using Errors = std::vector<FieldError>;
 
-constexpr std::size_t kDataBytesMax = 1024u * 1024;  // data of a ConfigMap or Secret, as the API server
+// data of a ConfigMap or Secret, as the API server
+constexpr std::size_t kDataBytesMax = 1024u * 1024;
 
 const json::Value& member_of(const json::Value& object, std::string_view pointer) {
     static const json::Value absent;
@@ -22,16 +24,22 @@ const json::Value& member_of(const json::Value& object, std::string_view pointer
 
 bool is_empty(const json::Value& value) {
     return value.is_null() || (value.is_string() && value.if_string()->empty()) ||
-           (value.is_array() && value.if_array()->empty()) || (value.is_object() && value.if_object()->empty());
+           (value.is_array() && value.if_array()->empty()) ||
+           (value.is_object() && value.if_object()->empty());
 }
 
-void require(const json::Value& object, std::string_view pointer, const std::string& field, Errors& errors) {
+void require(const json::Value& object,
+             std::string_view pointer,
+             const std::string& field,
+             Errors& errors) {
     if (is_empty(member_of(object, pointer))) {
         errors.push_back(required_value(field));
     }
 }
 
-void require_not_negative(const json::Value& object, std::string_view pointer, const std::string& field,
+void require_not_negative(const json::Value& object,
+                          std::string_view pointer,
+                          const std::string& field,
                           Errors& errors) {
     const json::Value& value = member_of(object, pointer);
     if (const std::int64_t* number = value.if_int(); number != nullptr && *number < 0) {
@@ -42,12 +50,13 @@ void require_not_negative(const json::Value& object, std::string_view pointer, c
 bool is_data_key(const std::string& key) {
     return !key.empty() && key.size() <= 253 && key != "." && key != ".." &&
            std::all_of(key.begin(), key.end(), [](char c) {
-               return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                      c == '_' || c == '.';
+               return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '-' || c == '_' || c == '.';
            });
 }
 
-void validate_data(const json::Value& object, const char* field, bool base64, std::size_t& bytes, Errors& errors) {
+void validate_data(
+    const json::Value& object, const char* field, bool base64, std::size_t& bytes, Errors& errors) {
     const json::Value* data = object.find(field);
     if (data == nullptr || !data->is_object()) {
         return;
@@ -55,14 +64,17 @@ void validate_data(const json::Value& object, const char* field, bool base64, st
     for (const json::Member& member : *data->if_object()) {
         const std::string path = std::string(field) + "[" + member.key + "]";
         if (!is_data_key(member.key)) {
-            errors.push_back(invalid_value(path, json::Value(member.key),
-                                           "a valid config key must consist of alphanumeric characters, '-', '_' or "
-                                           "'.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for "
-                                           "validation is '[-._a-zA-Z0-9]+')"));
+            errors.push_back(invalid_value(
+                path,
+                json::Value(member.key),
+                "a valid config key must consist of alphanumeric characters, '-', '_' or "
+                "'.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for "
+                "validation is '[-._a-zA-Z0-9]+')"));
         }
         const std::string* text = member.value.if_string();
         if (text == nullptr || (base64 && !matches_format("byte", *text))) {
-            errors.push_back(invalid_value(path, json::Value("<omitted>"), base64 ? "must be base64" : "must be a string"));
+            errors.push_back(invalid_value(
+                path, json::Value("<omitted>"), base64 ? "must be base64" : "must be a string"));
             continue;
         }
         bytes += text->size();
@@ -99,8 +111,8 @@ void validate_service(const json::Value& object, Errors& errors) {
         const std::string path = item_path("spec.ports", i);
         const std::int64_t number = json::View(ports[i])["port"].int_or(0);
         if (number < 1 || number > 65535) {
-            errors.push_back(
-                invalid_value(path + ".port", json::Value(number), "must be between 1 and 65535, inclusive"));
+            errors.push_back(invalid_value(
+                path + ".port", json::Value(number), "must be between 1 and 65535, inclusive"));
         }
         if (ports.size() > 1) {
             require(ports[i], "/name", path + ".name", errors);
@@ -124,15 +136,19 @@ void validate_workload(const json::Value& object, Errors& errors) {
         errors.push_back(required_value("spec.selector"));
     } else if (const json::Value& labels = member_of(object, "/spec/template/metadata/labels");
                !selects(member_of(object, "/spec/selector"), labels)) {
-        errors.push_back(invalid_value("spec.template.metadata.labels", labels,
+        errors.push_back(invalid_value("spec.template.metadata.labels",
+                                       labels,
                                        "`selector` does not match template `labels`"));
     }
     validate_pod_spec(member_of(object, "/spec/template/spec"), "spec.template.spec", errors);
 }
 
-void check_restart_policy(const json::Value& object, const std::vector<std::string>& known, Errors& errors) {
+void check_restart_policy(const json::Value& object,
+                          const std::vector<std::string>& known,
+                          Errors& errors) {
     const json::Value& policy = member_of(object, "/spec/template/spec/restartPolicy");
-    if (policy.is_string() && std::find(known.begin(), known.end(), *policy.if_string()) == known.end()) {
+    if (policy.is_string() &&
+        std::find(known.begin(), known.end(), *policy.if_string()) == known.end()) {
         errors.push_back(unsupported_value("spec.template.spec.restartPolicy", policy, known));
     }
 }
@@ -144,11 +160,16 @@ void validate_stateful_set(const json::Value& object, Errors& errors) {
 }
 
 void validate_job(const json::Value& object, Errors& errors) {
-    for (const char* field : {"parallelism", "completions", "backoffLimit", "activeDeadlineSeconds",
+    for (const char* field : {"parallelism",
+                              "completions",
+                              "backoffLimit",
+                              "activeDeadlineSeconds",
                               "ttlSecondsAfterFinished"}) {
-        require_not_negative(object, std::string("/spec/") + field, std::string("spec.") + field, errors);
+        require_not_negative(
+            object, std::string("/spec/") + field, std::string("spec.") + field, errors);
     }
-    if (member_of(object, "/spec/selector").is_null() && member_of(object, "/spec/manualSelector") == json::Value(false)) {
+    if (member_of(object, "/spec/selector").is_null() &&
+        member_of(object, "/spec/manualSelector") == json::Value(false)) {
         // Made by generate_job_selector once the object has its uid.
         validate_pod_spec(member_of(object, "/spec/template/spec"), "spec.template.spec", errors);
     } else {
@@ -170,16 +191,19 @@ void validate_claim(const json::Value& object, Errors& errors) {
 
 void validate_budget(const json::Value& object, Errors& errors) {
     const json::Value& spec = member_of(object, "/spec");
-    if (!json::View(spec)["minAvailable"].present() || !json::View(spec)["maxUnavailable"].present()) {
+    if (!json::View(spec)["minAvailable"].present() ||
+        !json::View(spec)["maxUnavailable"].present()) {
         return;
     }
-    errors.push_back(invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set"));
+    errors.push_back(
+        invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set"));
 }
 
 void validate_lease(const json::Value& object, Errors& errors) {
     const json::Value& seconds = member_of(object, "/spec/leaseDurationSeconds");
     if (seconds.if_int() != nullptr && *seconds.if_int() <= 0) {
-        errors.push_back(invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
+        errors.push_back(
+            invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
     }
 }
 
@@ -188,16 +212,19 @@ void validate_role(const json::Value& object, Errors& errors) {
     for (std::size_t i = 0; i < rules.size(); ++i) {
         const std::string path = item_path("rules", i);
         if (is_empty(member_of(rules[i], "/verbs"))) {
-            errors.push_back(required_value(path + ".verbs", "verbs must contain at least one value"));
+            errors.push_back(
+                required_value(path + ".verbs", "verbs must contain at least one value"));
         }
         if (!is_empty(member_of(rules[i], "/nonResourceURLs"))) {
             continue;
         }
         if (is_empty(member_of(rules[i], "/apiGroups"))) {
-            errors.push_back(required_value(path + ".apiGroups", "resource rules must supply at least one api group"));
+            errors.push_back(required_value(path + ".apiGroups",
+                                            "resource rules must supply at least one api group"));
         }
         if (is_empty(member_of(rules[i], "/resources"))) {
-            errors.push_back(required_value(path + ".resources", "resource rules must supply at least one resource"));
+            errors.push_back(required_value(path + ".resources",
+                                            "resource rules must supply at least one resource"));
         }
     }
 }
@@ -207,9 +234,11 @@ void validate_binding(const json::Value& object, Errors& errors) {
     const bool cluster = json::View(object)["kind"].string_or("") == "ClusterRoleBinding";
     const std::string name(kind.is_string() ? *kind.if_string() : "");
     if (name != "ClusterRole" && (cluster || name != "Role")) {
-        errors.push_back(unsupported_value("roleRef.kind", kind,
-                                           cluster ? std::vector<std::string>{"ClusterRole"}
-                                                   : std::vector<std::string>{"ClusterRole", "Role"}));
+        errors.push_back(unsupported_value("roleRef.kind",
+                                           kind,
+                                           cluster
+                                               ? std::vector<std::string>{"ClusterRole"}
+                                               : std::vector<std::string>{"ClusterRole", "Role"}));
     }
     require(object, "/roleRef/name", "roleRef.name", errors);
     const json::Array& subjects = json::View(object)["subjects"].array();
@@ -244,7 +273,10 @@ constexpr std::array<Check, 13> kChecks{{
     {"rbac.authorization.k8s.io", "ClusterRoleBinding", validate_binding},
 }};
 
-void validate_containers(const json::Value& spec, const char* list, const std::string& path, Errors& errors) {
+void validate_containers(const json::Value& spec,
+                         const char* list,
+                         const std::string& path,
+                         Errors& errors) {
     const json::Array& containers = json::View(spec)[std::string_view(list)].array();
     for (std::size_t i = 0; i < containers.size(); ++i) {
         const std::string at = item_path(path + "." + list, i);
@@ -252,7 +284,8 @@ void validate_containers(const json::Value& spec, const char* list, const std::s
         require(containers[i], "/image", at + ".image", errors);
         const json::Array& mounts = json::View(containers[i])["volumeMounts"].array();
         for (std::size_t j = 0; j < mounts.size(); ++j) {
-            require(mounts[j], "/mountPath", item_path(at + ".volumeMounts", j) + ".mountPath", errors);
+            require(
+                mounts[j], "/mountPath", item_path(at + ".volumeMounts", j) + ".mountPath", errors);
         }
         for (std::size_t j = 0; j < i; ++j) {
             const json::Value& name = member_of(containers[i], "/name");

@@ -26,8 +26,8 @@ bool is_master(const User& user) {
     return std::find(user.groups.begin(), user.groups.end(), kGroupMasters) != user.groups.end();
 }
 
-// The one name a collection request is limited to by fieldSelector; "" when it is not. Such a request is authorized as
-// one for that name, as in Kubernetes.
+// The one name a collection request is limited to by fieldSelector; "" when it is not. Such a
+// request is authorized as one for that name, as in Kubernetes.
 std::string selected_name(const RequestInfo& info) {
     std::string_view rest = info.parameter("fieldSelector");
     constexpr std::string_view kField = "metadata.name=";
@@ -35,7 +35,8 @@ std::string selected_name(const RequestInfo& info) {
         const std::size_t end = std::min(rest.find(','), rest.size());
         std::string_view term = rest.substr(0, end);
         if (term.starts_with(kField)) {
-            term.remove_prefix(kField.size() + (term.substr(kField.size()).starts_with('=') ? 1 : 0));
+            term.remove_prefix(kField.size() +
+                               (term.substr(kField.size()).starts_with('=') ? 1 : 0));
             return std::string(term);
         }
         rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -55,9 +56,13 @@ Answer<void> read_options(Call& call) {
     const RequestInfo& info = call.info;
     const std::string_view dry_run = info.parameter("dryRun");
     if (!dry_run.empty() && dry_run != "All") {
-        return refuse(invalid("meta.k8s.io", "CreateOptions", "",
-                              {{"FieldValueNotSupported", "Unsupported value: \"" + std::string(dry_run) +
-                                                              "\": supported values: \"All\"", "dryRun"}}));
+        return refuse(invalid(
+            "meta.k8s.io",
+            "CreateOptions",
+            "",
+            {{"FieldValueNotSupported",
+              "Unsupported value: \"" + std::string(dry_run) + "\": supported values: \"All\"",
+              "dryRun"}}));
     }
     call.dry_run = !dry_run.empty();
     const std::string_view validation = info.parameter("fieldValidation");
@@ -66,7 +71,8 @@ Answer<void> read_options(Call& call) {
     } else if (validation == "Ignore") {
         call.validation = FieldValidation::ignore;
     } else if (!validation.empty() && validation != "Warn") {
-        return refuse(bad_request("fieldValidation: Unsupported value: \"" + std::string(validation) + "\""));
+        return refuse(
+            bad_request("fieldValidation: Unsupported value: \"" + std::string(validation) + "\""));
     }
     call.manager = info.parameter("fieldManager");
     if (call.manager.size() > kManagerBytesMax) {
@@ -83,15 +89,20 @@ Answer<void> read_options(Call& call) {
 }  // namespace
 
 RbacObjects ApiServer::State::rbac_objects() const {
-    const auto visit_all = [this](std::string_view resource, std::string_view prefix, const RbacObjects::Visit& visit) {
+    const auto visit_all = [this](std::string_view resource,
+                                  std::string_view prefix,
+                                  const RbacObjects::Visit& visit) {
         const Store::Objects& objects = store.objects(resource);
-        for (auto it = objects.lower_bound(prefix); it != objects.end() && it->first.starts_with(prefix); ++it) {
+        for (auto it = objects.lower_bound(prefix);
+             it != objects.end() && it->first.starts_with(prefix);
+             ++it) {
             if (!visit(it->second->value)) {
                 return;
             }
         }
     };
-    const auto value_of = [this](std::string_view resource, const std::string& key) -> const json::Value* {
+    const auto value_of = [this](std::string_view resource,
+                                 const std::string& key) -> const json::Value* {
         const StoredPtr found = store.find(resource, key);
         return found ? &found->value : nullptr;  // the store keeps it alive for this call
     };
@@ -113,9 +124,15 @@ RbacObjects ApiServer::State::rbac_objects() const {
 
 Answer<void> ApiServer::State::authorize_call(const User& user, const RequestInfo& info) const {
     const User asking = effective_user(user);
-    const bool collection = info.name.empty() && (info.verb == "list" || info.verb == "watch" || info.verb == "deletecollection");
-    AuthzAttributes attributes{info.verb, info.group, info.resource, info.subresource, info.ns,
-                               collection ? selected_name(info) : info.name, {}};
+    const bool collection = info.name.empty() && (info.verb == "list" || info.verb == "watch" ||
+                                                  info.verb == "deletecollection");
+    AuthzAttributes attributes{info.verb,
+                               info.group,
+                               info.resource,
+                               info.subresource,
+                               info.ns,
+                               collection ? selected_name(info) : info.name,
+                               {}};
     if (!options.rbac || is_master(asking) || authorize(rbac_objects(), asking, attributes)) {
         return boost::outcome_v2::success();
     }
@@ -124,7 +141,9 @@ Answer<void> ApiServer::State::authorize_call(const User& user, const RequestInf
     return refuse(std::move(error));
 }
 
-Answer<void> ApiServer::State::authorize_path(const User& user, std::string_view method, std::string_view path) const {
+Answer<void> ApiServer::State::authorize_path(const User& user,
+                                              std::string_view method,
+                                              std::string_view path) const {
     const User asking = effective_user(user);
     AuthzAttributes attributes;
     attributes.verb = lower_method(method);
@@ -141,8 +160,15 @@ Answer<void> ApiServer::State::authorize_path(const User& user, std::string_view
 
 Answer<Call> ApiServer::State::prepare(const ApiRequest& request) {
     CAPSTAN_TRY(RequestInfo info, parse_request(request.method, request.target));
-    Call call{request, std::move(info), nullptr, {}, false, FieldValidation::warn, {},
-              to_rfc3339(clock.wall_now()), {}};
+    Call call{request,
+              std::move(info),
+              nullptr,
+              {},
+              false,
+              FieldValidation::warn,
+              {},
+              to_rfc3339(clock.wall_now()),
+              {}};
     const RequestInfo& at = call.info;
     if (!at.is_resource) {
         CAPSTAN_TRY(authorize_path(request.user, request.method, at.path));
@@ -159,8 +185,9 @@ Answer<Call> ApiServer::State::prepare(const ApiRequest& request) {
         return refuse(path_not_found());
     }
     if (call.kind->namespaced && at.ns.empty() && (item || write)) {
-        return refuse(at.verb == "create" && call.kind->create_only ? method_not_allowed("a namespace is required")
-                                                                    : path_not_found());
+        return refuse(at.verb == "create" && call.kind->create_only
+                          ? method_not_allowed("a namespace is required")
+                          : path_not_found());
     }
     if (at.resource == "namespaces" && at.group.empty()) {
         call.info.ns.clear();  // set for authorisation only
@@ -196,7 +223,9 @@ Answer<ApiResponse> ApiServer::State::dispatch(Call& call) {
         return verb == "create" ? create_token(call) : Answer<ApiResponse>(refuse(refused));
     }
     if (sub == "scale") {
-        return verb == "get" || verb == "update" || verb == "patch" ? scale(call) : Answer<ApiResponse>(refuse(refused));
+        return verb == "get" || verb == "update" || verb == "patch"
+                   ? scale(call)
+                   : Answer<ApiResponse>(refuse(refused));
     }
     if (!sub.empty() && sub != "status") {
         return refuse(path_not_found());

@@ -10,8 +10,9 @@ namespace {
 
 std::string lower(std::string_view text) {
     std::string out(text);
-    std::transform(out.begin(), out.end(), out.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) {
+        return static_cast<char>(std::tolower(c));
+    });
     return out;
 }
 
@@ -34,8 +35,12 @@ std::string pointer_of(std::string_view path) {
     return out;
 }
 
-void set_condition(json::Value& crd, std::string_view type, bool is_true, std::string_view reason,
-                   std::string_view message, const std::string& now) {
+void set_condition(json::Value& crd,
+                   std::string_view type,
+                   bool is_true,
+                   std::string_view reason,
+                   std::string_view message,
+                   const std::string& now) {
     json::Value& conditions = crd["status"]["conditions"];
     if (!conditions.is_array()) {
         conditions = json::list();
@@ -47,7 +52,8 @@ void set_condition(json::Value& crd, std::string_view type, bool is_true, std::s
                                 {"type", type}};
     for (json::Value& condition : *conditions.if_array()) {
         if (json::View(condition)["type"].string_or("") == type) {
-            const bool same = json::View(condition)["status"].string_or("") == (is_true ? "True" : "False");
+            const bool same =
+                json::View(condition)["status"].string_or("") == (is_true ? "True" : "False");
             const json::Value since = same ? condition["lastTransitionTime"] : json::Value(now);
             condition = wanted;
             condition.set("lastTransitionTime", since);
@@ -68,29 +74,36 @@ void check_versions(const json::View& spec, std::vector<FieldError>& errors) {
         const json::View version(versions[i]);
         stored += version["storage"].bool_or(false) ? 1 : 0;
         if (!is_dns_label(version["name"].string_or(""))) {
-            errors.push_back(invalid_value(field + ".name", version["name"].string_or(""), "must be a DNS label"));
+            errors.push_back(invalid_value(
+                field + ".name", version["name"].string_or(""), "must be a DNS label"));
         }
         const json::Value* schema = version["schema"]["openAPIV3Schema"].value();
         if (schema == nullptr || !schema->is_object()) {
-            errors.push_back(required_value(field + ".schema.openAPIV3Schema", "schemas are required"));
+            errors.push_back(
+                required_value(field + ".schema.openAPIV3Schema", "schemas are required"));
             continue;
         }
         if (auto compiled = StructuralSchema::compile(*schema); !compiled) {
-            errors.push_back(invalid_value(field + ".schema.openAPIV3Schema", "object", compiled.error().message));
+            errors.push_back(invalid_value(
+                field + ".schema.openAPIV3Schema", "object", compiled.error().message));
         }
     }
     if (!versions.empty() && stored != 1) {
-        errors.push_back(invalid_value("spec.versions", json::Value(stored),
+        errors.push_back(invalid_value("spec.versions",
+                                       json::Value(stored),
                                        "must have exactly one version marked as storage version"));
     }
 }
 
-KindPtr version_kind(const json::View& spec, const json::Value& entry, const std::string& storage_version,
+KindPtr version_kind(const json::View& spec,
+                     const json::Value& entry,
+                     const std::string& storage_version,
                      bool terminating) {
     const json::View version(entry);
     auto kind = std::make_shared<ResourceKind>();
     const json::View names = spec["names"];
-    kind->gvk = {std::string(spec["group"].string_or("")), std::string(version["name"].string_or("")),
+    kind->gvk = {std::string(spec["group"].string_or("")),
+                 std::string(version["name"].string_or("")),
                  std::string(names["kind"].string_or(""))};
     kind->plural = names["plural"].string_or("");
     kind->singular = names["singular"].string_or(lower(kind->gvk.kind));
@@ -153,7 +166,8 @@ std::vector<FieldError> validate_crd(const json::Value& crd) {
     if (group.empty()) {
         errors.push_back(required_value("spec.group"));
     } else if (!is_dns_subdomain(group) || group.find('.') == std::string::npos) {
-        errors.push_back(invalid_value("spec.group", group, "should be a domain with at least one dot"));
+        errors.push_back(
+            invalid_value("spec.group", group, "should be a domain with at least one dot"));
     }
     const std::string_view scope = spec["scope"].string_or("");
     if (scope != "Namespaced" && scope != "Cluster") {
@@ -167,7 +181,8 @@ std::vector<FieldError> validate_crd(const json::Value& crd) {
     }
     const std::string_view name = json::View(crd)["metadata"]["name"].string_or("");
     if (name != plural + "." + group) {
-        errors.push_back(invalid_value("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
+        errors.push_back(
+            invalid_value("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
     }
     check_versions(spec, errors);
     return errors;
@@ -222,10 +237,19 @@ void set_crd_status(json::Value& crd, const std::string& conflict, const std::st
     }
     crd["status"].set("acceptedNames", accepted);
     set_condition(crd, "NamesAccepted", true, "NoConflicts", "no conflicts found", now);
-    set_condition(crd, "Established", true, "InitialNamesAccepted", "the initial names have been accepted", now);
+    set_condition(crd,
+                  "Established",
+                  true,
+                  "InitialNamesAccepted",
+                  "the initial names have been accepted",
+                  now);
     if (json::View(crd)["metadata"]["deletionTimestamp"].present()) {
-        set_condition(crd, "Terminating", true, "InstanceDeletionInProgress",
-                      "CustomResource deletion is in progress", now);
+        set_condition(crd,
+                      "Terminating",
+                      true,
+                      "InstanceDeletionInProgress",
+                      "CustomResource deletion is in progress",
+                      now);
     }
 }
 

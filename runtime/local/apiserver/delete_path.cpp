@@ -32,7 +32,8 @@ Answer<DeleteOptions> read_delete_options(const Call& call) {
     }
     CAPSTAN_TRY(const json::Value body, parse_body(call));
     const json::View view(body);
-    if (const json::Value* grace = view["gracePeriodSeconds"].value(); grace != nullptr && grace->if_int() != nullptr) {
+    if (const json::Value* grace = view["gracePeriodSeconds"].value();
+        grace != nullptr && grace->if_int() != nullptr) {
         options.grace_seconds = *grace->if_int();
     }
     options.propagation = view["propagationPolicy"].string_or(options.propagation);
@@ -43,14 +44,20 @@ Answer<DeleteOptions> read_delete_options(const Call& call) {
     options.version = view["preconditions"]["resourceVersion"].string_or("");
     options.dry_run = options.dry_run || !view["dryRun"].array().empty();
     if (options.grace_seconds.value_or(0) < 0) {
-        return refuse(invalid("", "DeleteOptions", "", {{"FieldValueInvalid",
-                                                         "Invalid value: must be greater than or equal to 0",
-                                                         "gracePeriodSeconds"}}));
+        return refuse(invalid("",
+                              "DeleteOptions",
+                              "",
+                              {{"FieldValueInvalid",
+                                "Invalid value: must be greater than or equal to 0",
+                                "gracePeriodSeconds"}}));
     }
     if (!options.propagation.empty() && options.propagation != "Background" &&
         options.propagation != "Foreground" && options.propagation != "Orphan") {
-        return refuse(invalid("", "DeleteOptions", "",
-                              {{"FieldValueNotSupported", "Unsupported value: \"" + options.propagation + "\"",
+        return refuse(invalid("",
+                              "DeleteOptions",
+                              "",
+                              {{"FieldValueNotSupported",
+                                "Unsupported value: \"" + options.propagation + "\"",
                                 "propagationPolicy"}}));
     }
     return options;
@@ -68,16 +75,20 @@ void add_finalizer(json::Value& metadata, std::string_view name) {
 }
 
 // Seconds the object may still live; 0: it goes now unless a finalizer holds it.
-std::int64_t grace_of(const ResourceKind& kind, const json::Value& live, const DeleteOptions& options) {
+std::int64_t grace_of(const ResourceKind& kind,
+                      const json::Value& live,
+                      const DeleteOptions& options) {
     if (kind.storage != "pods") {
         return 0;
     }
     const json::View view(live);
     const std::string_view phase = view["status"]["phase"].string_or("");
-    if (view["spec"]["nodeName"].string_or("").empty() || phase == "Succeeded" || phase == "Failed") {
+    if (view["spec"]["nodeName"].string_or("").empty() || phase == "Succeeded" ||
+        phase == "Failed") {
         return 0;
     }
-    return options.grace_seconds.value_or(view["spec"]["terminationGracePeriodSeconds"].int_or(kPodGraceSeconds));
+    return options.grace_seconds.value_or(
+        view["spec"]["terminationGracePeriodSeconds"].int_or(kPodGraceSeconds));
 }
 
 struct Deleted {
@@ -86,7 +97,10 @@ struct Deleted {
 };
 
 // The deletion itself, inside a transaction.
-Deleted delete_object(ApiServer::State& state, const Call& call, const std::string& key, const StoredPtr& live,
+Deleted delete_object(ApiServer::State& state,
+                      const Call& call,
+                      const std::string& key,
+                      const StoredPtr& live,
                       const DeleteOptions& options) {
     const ResourceKind& kind = *call.kind;
     json::Value updated = live->value;
@@ -98,19 +112,22 @@ Deleted delete_object(ApiServer::State& state, const Call& call, const std::stri
     }
     const std::int64_t grace = grace_of(kind, live->value, options);
     const bool was_deleted = metadata.find("deletionTimestamp") != nullptr;
-    const bool held = !json::View(metadata)["finalizers"].array().empty() || kind.storage == "namespaces";
+    const bool held =
+        !json::View(metadata)["finalizers"].array().empty() || kind.storage == "namespaces";
     if (!held && grace == 0) {
         state.store.erase(kind.storage, key);
         return {live, true};
     }
     const std::int64_t left = json::View(metadata)["deletionGracePeriodSeconds"].int_or(grace);
     if (!was_deleted || grace < left) {
-        metadata.set("deletionTimestamp", to_rfc3339(state.clock.wall_now() + std::chrono::seconds(grace)));
+        metadata.set("deletionTimestamp",
+                     to_rfc3339(state.clock.wall_now() + std::chrono::seconds(grace)));
         metadata.set("deletionGracePeriodSeconds", grace);
         if (!was_deleted) {
-            if (const std::int64_t* generation = json::View(metadata)["generation"].value() == nullptr
-                                                     ? nullptr
-                                                     : metadata.find("generation")->if_int()) {
+            if (const std::int64_t* generation =
+                    json::View(metadata)["generation"].value() == nullptr
+                        ? nullptr
+                        : metadata.find("generation")->if_int()) {
                 metadata.set("generation", *generation + 1);
             }
         }
@@ -127,18 +144,25 @@ Deleted delete_object(ApiServer::State& state, const Call& call, const std::stri
     return {state.store.put(kind.storage, key, std::move(updated)), false};
 }
 
-Answer<void> check_preconditions(const Call& call, const Stored& live, const DeleteOptions& options) {
+Answer<void> check_preconditions(const Call& call,
+                                 const Stored& live,
+                                 const DeleteOptions& options) {
     const std::string_view uid = json::View(live.value)["metadata"]["uid"].string_or("");
     const std::string version = std::to_string(live.revision);
     if (!options.uid.empty() && options.uid != uid) {
-        return refuse(conflict(call.kind->gvk.group, call.kind->plural, call.info.name,
+        return refuse(conflict(call.kind->gvk.group,
+                               call.kind->plural,
+                               call.info.name,
                                "Precondition failed: UID in precondition: " + options.uid +
                                    ", UID in object meta: " + std::string(uid)));
     }
     if (!options.version.empty() && options.version != version) {
-        return refuse(conflict(call.kind->gvk.group, call.kind->plural, call.info.name,
-                               "Precondition failed: ResourceVersion in precondition: " + options.version +
-                                   ", ResourceVersion in object meta: " + version));
+        return refuse(
+            conflict(call.kind->gvk.group,
+                     call.kind->plural,
+                     call.info.name,
+                     "Precondition failed: ResourceVersion in precondition: " + options.version +
+                         ", ResourceVersion in object meta: " + version));
     }
     return boost::outcome_v2::success();
 }
@@ -152,9 +176,11 @@ Answer<ApiResponse> ApiServer::State::remove(Call& call) {
         return refuse(call.missing());
     }
     CAPSTAN_TRY(check_preconditions(call, *live, delete_options));
-    if (call.kind->storage == "namespaces" && (call.info.name == "default" || call.info.name == "kube-system" ||
-                                               call.info.name == "kube-public")) {
-        return refuse(forbidden("", "namespaces", call.info.name, "this namespace may not be deleted"));
+    if (call.kind->storage == "namespaces" &&
+        (call.info.name == "default" || call.info.name == "kube-system" ||
+         call.info.name == "kube-public")) {
+        return refuse(
+            forbidden("", "namespaces", call.info.name, "this namespace may not be deleted"));
     }
     store.begin();
     const Deleted deleted = delete_object(*this, call, call.key(), live, delete_options);
@@ -166,7 +192,9 @@ Answer<ApiResponse> ApiServer::State::remove(Call& call) {
     if (!deleted.gone || call.kind->storage == "pods") {
         return render(call, *deleted.object, 200);
     }
-    return success_response(call.kind->gvk.group, call.kind->plural, call.info.name,
+    return success_response(call.kind->gvk.group,
+                            call.kind->plural,
+                            call.info.name,
                             json::View(live->value)["metadata"]["uid"].string_or(""));
 }
 
@@ -174,7 +202,8 @@ Answer<ApiResponse> ApiServer::State::remove_collection(Call& call) {
     CAPSTAN_TRY(const DeleteOptions delete_options, read_delete_options(call));
     CAPSTAN_TRY(const Selection wanted, selection(call));
     if (call.kind->namespaced && call.info.ns.empty()) {
-        return refuse(method_not_allowed("the server does not allow this method on the requested resource"));
+        return refuse(
+            method_not_allowed("the server does not allow this method on the requested resource"));
     }
     std::vector<std::pair<std::string, StoredPtr>> matching;
     for (const auto& [key, object] : store.objects(call.kind->storage)) {
@@ -193,9 +222,11 @@ Answer<ApiResponse> ApiServer::State::remove_collection(Call& call) {
     } else {
         CAPSTAN_TRY(commit());
     }
-    return json_response(200, "{\"kind\":" + json::dump(call.kind->list_kind()) + ",\"apiVersion\":" +
-                                  json::dump(call.kind->gvk.api_version()) + ",\"metadata\":{\"resourceVersion\":\"" +
-                                  std::to_string(store.revision()) + "\"},\"items\":[" + items + "]}\n");
+    return json_response(200,
+                         "{\"kind\":" + json::dump(call.kind->list_kind()) +
+                             ",\"apiVersion\":" + json::dump(call.kind->gvk.api_version()) +
+                             ",\"metadata\":{\"resourceVersion\":\"" +
+                             std::to_string(store.revision()) + "\"},\"items\":[" + items + "]}\n");
 }
 
 }  // namespace capstan::local

@@ -18,7 +18,8 @@ json::Value verbs_of(const ResourceKind& kind) {
     if (kind.create_only) {
         return json::list({"create"});
     }
-    return json::list({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"});
+    return json::list(
+        {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"});
 }
 
 json::Value subresource_verbs(std::string_view name) {
@@ -50,8 +51,9 @@ json::Value gvk_json(const GroupVersionKind& gvk) {
 std::vector<std::pair<std::string, std::vector<std::string>>> groups_of(const Registry& registry) {
     std::vector<std::pair<std::string, std::vector<std::string>>> groups;
     for (const KindPtr& kind : registry.kinds()) {
-        auto group = std::find_if(groups.begin(), groups.end(),
-                                  [&](const auto& entry) { return entry.first == kind->gvk.group; });
+        auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& entry) {
+            return entry.first == kind->gvk.group;
+        });
         if (group == groups.end()) {
             groups.push_back({kind->gvk.group, {}});
             group = groups.end() - 1;
@@ -78,8 +80,9 @@ json::Value group_json(const std::string& group, const std::vector<std::string>&
     }
     return {{"name", group},
             {"versions", list},
-            {"preferredVersion", {{"groupVersion", group_version(group, versions.front())},
-                                  {"version", versions.front()}}}};
+            {"preferredVersion",
+             {{"groupVersion", group_version(group, versions.front())},
+              {"version", versions.front()}}}};
 }
 
 json::Value group_list(const Registry& registry) {
@@ -92,7 +95,9 @@ json::Value group_list(const Registry& registry) {
     return {{"kind", "APIGroupList"}, {"apiVersion", "v1"}, {"groups", std::move(groups)}};
 }
 
-json::Value resource_list(const Registry& registry, std::string_view group, std::string_view version) {
+json::Value resource_list(const Registry& registry,
+                          std::string_view group,
+                          std::string_view version) {
     json::Value resources = json::list();
     for (const KindPtr& kind : registry.kinds()) {
         if (kind->gvk.group != group || kind->gvk.version != version) {
@@ -168,8 +173,9 @@ json::Value aggregated(const Registry& registry, bool core) {
                     resources.push_back(aggregated_resource(*kind));
                 }
             }
-            version_list.push_back(
-                {{"version", version}, {"resources", std::move(resources)}, {"freshness", "Current"}});
+            version_list.push_back({{"version", version},
+                                    {"resources", std::move(resources)},
+                                    {"freshness", "Current"}});
         }
         items.push_back({{"metadata", {{"name", group}, {"creationTimestamp", nullptr}}},
                          {"versions", std::move(version_list)}});
@@ -193,24 +199,36 @@ ApiResponse text_response(std::string body) {
     return response;
 }
 
-ApiResponse document(const json::Value& value) { return json_response(200, json::dump(value) + "\n"); }
+ApiResponse document(const json::Value& value) {
+    return json_response(200, json::dump(value) + "\n");
+}
 
 json::Value version_document() {
     // The minor version tells clients which features to expect; the rest is about this server.
-    return {{"major", "1"},          {"minor", "34"},      {"gitVersion", "v1.34.4+capstan"}, {"gitCommit", ""},
-            {"gitTreeState", ""},    {"buildDate", ""},    {"goVersion", ""},                 {"compiler", ""},
+    return {{"major", "1"},
+            {"minor", "34"},
+            {"gitVersion", "v1.34.4+capstan"},
+            {"gitCommit", ""},
+            {"gitTreeState", ""},
+            {"buildDate", ""},
+            {"goVersion", ""},
+            {"compiler", ""},
             {"platform", "linux/amd64"}};
 }
 
 // /openapi/…: built once per state of the registry.
-Answer<ApiResponse> openapi(ApiServer::State& state, const std::vector<std::string>& segments, std::string_view accept) {
+Answer<ApiResponse> openapi(ApiServer::State& state,
+                            const std::vector<std::string>& segments,
+                            std::string_view accept) {
     auto& cache = state.openapi_cache;
     if (cache.generation != state.registry.generation()) {
         cache.documents.clear();
         cache.generation = state.registry.generation();
     }
-    if (segments[1] == "v2" && segments.size() == 2 && accept.find(kOpenApiV2Accept) != std::string_view::npos) {
-        ApiResponse response = json_response(200, openapi_v2_protobuf(state.registry.openapi_kinds()));
+    if (segments[1] == "v2" && segments.size() == 2 &&
+        accept.find(kOpenApiV2Accept) != std::string_view::npos) {
+        ApiResponse response =
+            json_response(200, openapi_v2_protobuf(state.registry.openapi_kinds()));
         response.content_type = kOpenApiV2Type;
         return response;
     }
@@ -242,18 +260,28 @@ Answer<ApiResponse> openapi(ApiServer::State& state, const std::vector<std::stri
 
 }  // namespace
 
-Answer<ApiResponse> ApiServer::State::non_resource(const ApiRequest& request, const RequestInfo& info) {
+Answer<ApiResponse> ApiServer::State::non_resource(const ApiRequest& request,
+                                                   const RequestInfo& info) {
     const auto& segments = info.segments;
     if (request.method != "GET" && request.method != "HEAD") {
-        return refuse(method_not_allowed("the server does not allow this method on the requested resource"));
+        return refuse(
+            method_not_allowed("the server does not allow this method on the requested resource"));
     }
     const std::string first = segments.empty() ? std::string() : segments[0];
     if (segments.size() <= 2 && (first == "healthz" || first == "livez" || first == "readyz")) {
         return text_response("ok");
     }
     if (segments.empty()) {
-        return document({{"paths", json::list({"/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2",
-                                               "/openapi/v3", "/readyz", "/version"})}});
+        return document({{"paths",
+                          json::list({"/api",
+                                      "/api/v1",
+                                      "/apis",
+                                      "/healthz",
+                                      "/livez",
+                                      "/openapi/v2",
+                                      "/openapi/v3",
+                                      "/readyz",
+                                      "/version"})}});
     }
     if (first == "version" && segments.size() == 1) {
         return document(version_document());
@@ -288,7 +316,8 @@ Answer<ApiResponse> ApiServer::State::non_resource(const ApiRequest& request, co
             }
         }
     }
-    if (first == "apis" && segments.size() == 3 && registry.has_group_version(segments[1], segments[2])) {
+    if (first == "apis" && segments.size() == 3 &&
+        registry.has_group_version(segments[1], segments[2])) {
         return document(resource_list(registry, segments[1], segments[2]));
     }
     return refuse(path_not_found());

@@ -11,8 +11,12 @@ namespace {
 constexpr std::string_view kForeground = "foregroundDeletion";
 constexpr std::string_view kOrphan = "orphan";
 
-json::View metadata_of(const Stored& object) { return json::View(object.value)["metadata"]; }
-bool is_deleted(const Stored& object) { return metadata_of(object)["deletionTimestamp"].present(); }
+json::View metadata_of(const Stored& object) {
+    return json::View(object.value)["metadata"];
+}
+bool is_deleted(const Stored& object) {
+    return metadata_of(object)["deletionTimestamp"].present();
+}
 
 bool has_finalizer(const Stored& object, std::string_view name) {
     const json::Array& finalizers = metadata_of(object)["finalizers"].array();
@@ -35,7 +39,9 @@ std::string_view namespace_of(std::string_view key) {
 }
 
 // The owner exists, has this uid, and is in reach: in the same namespace or cluster-scoped.
-bool owner_present(const Store& store, const ObjectAddress& dependent, const json::Value& reference) {
+bool owner_present(const Store& store,
+                   const ObjectAddress& dependent,
+                   const json::Value& reference) {
     const ObjectAddress* owner = store.by_uid(json::View(reference)["uid"].string_or(""));
     if (owner == nullptr) {
         return false;
@@ -61,7 +67,8 @@ void GarbageCollector::note(const Change& change) {
         }
     }
     if (!change.after) {
-        // A deletion elsewhere may have been the last thing a namespace, a CRD or a foreground owner waited for.
+        // A deletion elsewhere may have been the last thing a namespace, a CRD or a foreground
+        // owner waited for.
         const std::string ns(namespace_of(change.key));
         if (!ns.empty()) {
             const StoredPtr owner = store_.find("namespaces", ns);
@@ -69,15 +76,19 @@ void GarbageCollector::note(const Change& change) {
                 enqueue({"namespaces", ns});
             }
         }
-        for (const json::Value& reference : metadata_of(*change.before)["ownerReferences"].array()) {
-            if (const ObjectAddress* owner = store_.by_uid(json::View(reference)["uid"].string_or(""))) {
+        for (const json::Value& reference :
+             metadata_of(*change.before)["ownerReferences"].array()) {
+            if (const ObjectAddress* owner =
+                    store_.by_uid(json::View(reference)["uid"].string_or(""))) {
                 enqueue(*owner);
             }
         }
         const std::size_t slash = change.resource.find('/');
         if (slash != std::string::npos) {
-            const std::string crd = change.resource.substr(slash + 1) + "." + change.resource.substr(0, slash);
-            if (const StoredPtr definition = store_.find(kCrdStorage, crd); definition && is_deleted(*definition)) {
+            const std::string crd =
+                change.resource.substr(slash + 1) + "." + change.resource.substr(0, slash);
+            if (const StoredPtr definition = store_.find(kCrdStorage, crd);
+                definition && is_deleted(*definition)) {
                 enqueue({std::string(kCrdStorage), crd});
             }
         }
@@ -119,7 +130,8 @@ void GarbageCollector::visit(const ObjectAddress& at, const CollectorActions& ac
     }
 }
 
-void GarbageCollector::visit_owners(const ObjectAddress& at, const StoredPtr& object,
+void GarbageCollector::visit_owners(const ObjectAddress& at,
+                                    const StoredPtr& object,
                                     const CollectorActions& actions) {
     const json::Array& owners = metadata_of(*object)["ownerReferences"].array();
     if (owners.empty()) {
@@ -147,7 +159,8 @@ void GarbageCollector::visit_owners(const ObjectAddress& at, const StoredPtr& ob
     }
 }
 
-void GarbageCollector::visit_deleted(const ObjectAddress& at, const StoredPtr& object,
+void GarbageCollector::visit_deleted(const ObjectAddress& at,
+                                     const StoredPtr& object,
                                      const CollectorActions& actions) {
     if (at.resource == "namespaces") {
         empty_namespace(at, object, actions);
@@ -157,14 +170,16 @@ void GarbageCollector::visit_deleted(const ObjectAddress& at, const StoredPtr& o
         empty_crd(at, object, actions);
         return;
     }
-    const std::vector<ObjectAddress> dependents = store_.dependents(metadata_of(*object)["uid"].string_or(""));
+    const std::vector<ObjectAddress> dependents =
+        store_.dependents(metadata_of(*object)["uid"].string_or(""));
     if (has_finalizer(*object, kOrphan)) {
         const std::string uid(metadata_of(*object)["uid"].string_or(""));
         for (const ObjectAddress& dependent : dependents) {
             json::Value updated = store_.find(dependent.resource, dependent.key)->value;
-            std::erase_if(*updated["metadata"]["ownerReferences"].if_array(), [&](const json::Value& reference) {
-                return json::View(reference)["uid"].string_or("") == uid;
-            });
+            std::erase_if(*updated["metadata"]["ownerReferences"].if_array(),
+                          [&](const json::Value& reference) {
+                              return json::View(reference)["uid"].string_or("") == uid;
+                          });
             if (updated["metadata"]["ownerReferences"].if_array()->empty()) {
                 updated["metadata"].erase("ownerReferences");
             }
@@ -185,14 +200,17 @@ void GarbageCollector::visit_deleted(const ObjectAddress& at, const StoredPtr& o
     }
 }
 
-void GarbageCollector::empty_namespace(const ObjectAddress& at, const StoredPtr& object,
+void GarbageCollector::empty_namespace(const ObjectAddress& at,
+                                       const StoredPtr& object,
                                        const CollectorActions& actions) {
     const std::string prefix = at.key + "/";
     bool left = false;
     for (const std::string& resource : store_.resources()) {
         std::vector<std::string> keys;
         const Store::Objects& objects = store_.objects(resource);
-        for (auto it = objects.lower_bound(prefix); it != objects.end() && it->first.starts_with(prefix); ++it) {
+        for (auto it = objects.lower_bound(prefix);
+             it != objects.end() && it->first.starts_with(prefix);
+             ++it) {
             left = true;
             if (!is_deleted(*it->second)) {
                 keys.push_back(it->first);
@@ -211,7 +229,9 @@ void GarbageCollector::empty_namespace(const ObjectAddress& at, const StoredPtr&
     actions.update(at, std::move(updated));
 }
 
-void GarbageCollector::empty_crd(const ObjectAddress& at, const StoredPtr& object, const CollectorActions& actions) {
+void GarbageCollector::empty_crd(const ObjectAddress& at,
+                                 const StoredPtr& object,
+                                 const CollectorActions& actions) {
     const json::View spec = json::View(object->value)["spec"];
     const std::string storage =
         storage_id(spec["group"].string_or(""), spec["names"]["plural"].string_or(""));

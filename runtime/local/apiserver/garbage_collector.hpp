@@ -1,14 +1,15 @@
 // What happens by itself after a write: owners' children go, namespaces and CRDs empty themselves.
 //
-// note() remembers what a committed change may have orphaned, run() acts on it, in a bounded number of deletes per
-// call. Source: Kubernetes "Garbage Collection"; the owner is looked up by uid. Thread: the server's.
+// note() remembers what a committed change may have orphaned, run() acts on it, in a bounded number
+// of deletes per call. Source: Kubernetes "Garbage Collection"; the owner is looked up by uid.
+// Thread: the server's.
 #pragma once
 
 #include "runtime/local/apiserver/store.hpp"
 
 #include <cstddef>
-#include <functional>
 #include <deque>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -35,10 +36,18 @@ public:
 private:
     void enqueue(const ObjectAddress& at);
     void visit(const ObjectAddress& at, const CollectorActions& actions);
-    void visit_owners(const ObjectAddress& at, const StoredPtr& object, const CollectorActions& actions);
-    void visit_deleted(const ObjectAddress& at, const StoredPtr& object, const CollectorActions& actions);
-    void empty_namespace(const ObjectAddress& at, const StoredPtr& object, const CollectorActions& actions);
-    void empty_crd(const ObjectAddress& at, const StoredPtr& object, const CollectorActions& actions);
+    void visit_owners(const ObjectAddress& at,
+                      const StoredPtr& object,
+                      const CollectorActions& actions);
+    void visit_deleted(const ObjectAddress& at,
+                       const StoredPtr& object,
+                       const CollectorActions& actions);
+    void empty_namespace(const ObjectAddress& at,
+                         const StoredPtr& object,
+                         const CollectorActions& actions);
+    void empty_crd(const ObjectAddress& at,
+                   const StoredPtr& object,
+                   const CollectorActions& actions);
 
     const Store& store_;
     std::deque<ObjectAddress> queue_;

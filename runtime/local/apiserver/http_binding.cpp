@@ -12,13 +12,15 @@ namespace {
 
 using ExchangePtr = std::shared_ptr<net::ServerExchange>;
 
-// Of net only the interfaces are used, so that the simulator links no sockets: hence no net::find_header.
+// Of net only the interfaces are used, so that the simulator links no sockets: hence no
+// net::find_header.
 std::string header(const net::ServerExchange& exchange, std::string_view lower_name) {
     for (const auto& [name, value] : exchange.headers()) {
-        const bool same = name.size() == lower_name.size() &&
-                          std::equal(name.begin(), name.end(), lower_name.begin(), [](char a, char b) {
-                              return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
-                          });
+        const bool same =
+            name.size() == lower_name.size() &&
+            std::equal(name.begin(), name.end(), lower_name.begin(), [](char a, char b) {
+                return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+            });
         if (same) {
             return value;
         }
@@ -33,7 +35,8 @@ void send(net::ServerExchange& exchange, ApiResponse response) {
     exchange.respond(response.status, std::move(headers), std::move(response.body));
 }
 
-// One watch on the wire. Shared: the binding owns it, a write in flight and the exchange's close keep it for a moment.
+// One watch on the wire. Shared: the binding owns it, a write in flight and the exchange's close
+// keep it for a moment.
 class WatchStream : public std::enable_shared_from_this<WatchStream> {
 public:
     WatchStream(ExchangePtr exchange, std::size_t backlog_bytes_max)
@@ -58,7 +61,8 @@ public:
     void start(std::unique_ptr<WatchHandle> handle) {
         handle_ = std::move(handle);
         exchange_->on_closed([self = shared_from_this()] { self->drop(); });
-        exchange_->start(200, {{"Content-Type", "application/json"}, {"Cache-Control", "no-cache, private"}});
+        exchange_->start(
+            200, {{"Content-Type", "application/json"}, {"Cache-Control", "no-cache, private"}});
         started_ = true;
         flush();
     }
@@ -95,14 +99,15 @@ private:
             return;
         }
         writing_ = true;
-        exchange_->write(std::exchange(pending_, {}), [self = shared_from_this()](Result<void> written) {
-            self->writing_ = false;
-            if (written) {
-                self->flush();
-            } else {
-                self->drop();
-            }
-        });
+        exchange_->write(std::exchange(pending_, {}),
+                         [self = shared_from_this()](Result<void> written) {
+                             self->writing_ = false;
+                             if (written) {
+                                 self->flush();
+                             } else {
+                                 self->drop();
+                             }
+                         });
     }
     void close() {
         if (!over_) {
@@ -132,7 +137,9 @@ private:
 }  // namespace
 
 struct HttpBinding::State : std::enable_shared_from_this<HttpBinding::State> {
-    State(net::Loop& binding_loop, ApiServer& binding_server, const Authenticator& binding_authenticator,
+    State(net::Loop& binding_loop,
+          ApiServer& binding_server,
+          const Authenticator& binding_authenticator,
           HttpBindingOptions binding_options)
         : loop(binding_loop),
           server(binding_server),
@@ -153,11 +160,12 @@ struct HttpBinding::State : std::enable_shared_from_this<HttpBinding::State> {
             serve(exchange, {});
             return;
         }
-        exchange->read_all(kBodyBytesMax, [self = shared_from_this(), exchange](Result<std::string> body) {
-            if (body && self->open) {
-                self->serve(exchange, std::move(body).assume_value());
-            }
-        });
+        exchange->read_all(kBodyBytesMax,
+                           [self = shared_from_this(), exchange](Result<std::string> body) {
+                               if (body && self->open) {
+                                   self->serve(exchange, std::move(body).assume_value());
+                               }
+                           });
     }
 
     void serve(const ExchangePtr& exchange, std::string body) {
@@ -221,7 +229,9 @@ struct HttpBinding::State : std::enable_shared_from_this<HttpBinding::State> {
     }
 };
 
-HttpBinding::HttpBinding(net::Loop& loop, ApiServer& server, const Authenticator& authenticator,
+HttpBinding::HttpBinding(net::Loop& loop,
+                         ApiServer& server,
+                         const Authenticator& authenticator,
                          HttpBindingOptions options)
     : state_(std::make_shared<State>(loop, server, authenticator, std::move(options))) {
     server.set_wake([state = state_.get()] { state->arm(); });

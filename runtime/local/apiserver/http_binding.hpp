@@ -1,7 +1,8 @@
-// The API server on HTTP: exchanges to handle() and open_watch(), watch streams with a bounded backlog, and the timer
-// that drives tick().
+// The API server on HTTP: exchanges to handle() and open_watch(), watch streams with a bounded
+// backlog, and the timer that drives tick().
 //
-// Works with any net::ServerHandler user: the real server, or the simulator's in-process transport. Thread: loop.
+// Works with any net::ServerHandler user: the real server, or the simulator's in-process transport.
+// Thread: loop.
 #pragma once
 
 #include "runtime/local/apiserver/api_server.hpp"
@@ -15,18 +16,23 @@
 
 namespace capstan::local {
 
-inline constexpr std::size_t kWatchBacklogBytesMax = 16u * 1024 * 1024;  // a watcher this far behind is cut off
+// a watcher this far behind is cut off
+inline constexpr std::size_t kWatchBacklogBytesMax = 16u * 1024 * 1024;
 
 struct HttpBindingOptions {
     std::size_t watch_backlog_bytes_max{kWatchBacklogBytesMax};
-    // Takes over a checked pods/log request and its exchange; null: ApiServerOptions::pod_log answers in one piece.
+    // Takes over a checked pods/log request and its exchange; null: ApiServerOptions::pod_log
+    // answers in one piece.
     std::function<void(const PodLogRequest&, std::shared_ptr<net::ServerExchange>)> pod_log;
 };
 
 class HttpBinding {
 public:
     // Borrowed: all three outlive *this. Sets the server's wake callback.
-    HttpBinding(net::Loop& loop, ApiServer& server, const Authenticator& authenticator, HttpBindingOptions options = {});
+    HttpBinding(net::Loop& loop,
+                ApiServer& server,
+                const Authenticator& authenticator,
+                HttpBindingOptions options = {});
     ~HttpBinding();  // ends every watch stream; exchanges that come later get 503
     HttpBinding(const HttpBinding&) = delete;
     HttpBinding& operator=(const HttpBinding&) = delete;
@@ -36,7 +42,8 @@ public:
 
 private:
     struct State;
-    std::shared_ptr<State> state_;  // shared: handlers and callbacks of exchanges look whether it is still open
+    // shared: handlers and callbacks of exchanges look whether it is still open
+    std::shared_ptr<State> state_;
 };
 
 }  // namespace capstan::local

@@ -1,4 +1,5 @@
-// The server behind exchanges: authentication, chunked watches, ends, backlog, the tick timer. In virtual time.
+// The server behind exchanges: authentication, chunked watches, ends, backlog, the tick timer. In
+// virtual time.
 #include "runtime/local/apiserver/http_binding.hpp"
 #include "runtime/local/apiserver/testing_server.hpp"
 #include "test/fakes/local_transport.hpp"
@@ -27,7 +28,9 @@ protected:
         binding = std::make_unique<HttpBinding>(loop, *server, authenticator, std::move(options));
         client = std::make_unique<test::LocalTransport>(loop, binding->handler());
     }
-    net::HttpRequest request(std::string method, std::string target, std::string body = {},
+    net::HttpRequest request(std::string method,
+                             std::string target,
+                             std::string body = {},
                              std::string token = kToken) {
         net::HttpRequest out;
         out.method = std::move(method);
@@ -51,7 +54,8 @@ protected:
         return response;
     }
     net::HttpResponse make(const std::string& name, const std::string& data = "{}") {
-        return call(request("POST", kMaps, R"({"metadata":{"name":")" + name + R"("},"data":)" + data + "}"));
+        return call(request(
+            "POST", kMaps, R"({"metadata":{"name":")" + name + R"("},"data":)" + data + "}"));
     }
 
     struct Stream {
@@ -61,17 +65,17 @@ protected:
         bool ended{false};
     };
     void watch(Stream& into, const std::string& query = "") {
-        into.stream = client->stream(
-            request("GET", std::string(kMaps) + "?watch=true" + query), {},
-            {[&](int status, const net::Headers&) {
-                 into.status = status;
-                 into.stream->read();
-             },
-             [&](std::string_view bytes) {
-                 into.body += bytes;
-                 into.stream->read();
-             },
-             [&](Result<void>) { into.ended = true; }});
+        into.stream = client->stream(request("GET", std::string(kMaps) + "?watch=true" + query),
+                                     {},
+                                     {[&](int status, const net::Headers&) {
+                                          into.status = status;
+                                          into.stream->read();
+                                      },
+                                      [&](std::string_view bytes) {
+                                          into.body += bytes;
+                                          into.stream->read();
+                                      },
+                                      [&](Result<void>) { into.ended = true; }});
         loop.run_ready();
     }
 
@@ -95,8 +99,10 @@ TEST_F(Http, AnswersAndAuthenticates) {
 
 TEST_F(Http, CertificatesNameTheUser) {
     client = std::make_unique<test::LocalTransport>(
-        loop, binding->handler(),
-        test::LocalTransportOptions{.certificate_common_name = "boss", .certificate_organizations = {"system:masters"}});
+        loop,
+        binding->handler(),
+        test::LocalTransportOptions{.certificate_common_name = "boss",
+                                    .certificate_organizations = {"system:masters"}});
     EXPECT_EQ(call(request("GET", kMaps, "", "")).status, 200);
 }
 
@@ -130,7 +136,9 @@ public:
     const net::Headers& headers() const noexcept override { return headers_; }
     const std::string& remote() const noexcept override { return empty_; }
     const std::string& certificate_common_name() const noexcept override { return empty_; }
-    const std::vector<std::string>& certificate_organizations() const noexcept override { return none_; }
+    const std::vector<std::string>& certificate_organizations() const noexcept override {
+        return none_;
+    }
     void read(std::size_t, std::function<void(Result<std::string>)>) override {}
     void read_all(std::size_t, std::function<void(Result<std::string>)>) override {}
     void respond(int, net::Headers, std::string) override {}
@@ -159,7 +167,8 @@ private:
 TEST_F(Http, ReadersThatFallBehindAreCutOff) {
     open({.watch_backlog_bytes_max = 20'000});
     const auto exchange = std::make_shared<StuckExchange>(
-        std::string(kMaps) + "?watch=true", net::Headers{{"AUTHORIZATION", std::string("Bearer ") + kToken}});
+        std::string(kMaps) + "?watch=true",
+        net::Headers{{"AUTHORIZATION", std::string("Bearer ") + kToken}});
     binding->handler()(exchange);
     make("first", R"({"k":"v"})");
     make("second", R"({"k":"v"})");
@@ -181,8 +190,12 @@ TEST_F(Http, GarbageIsCollectedByTheTimer) {
     const net::HttpResponse owner = make("a");
     const json::Value object = json::parse(owner.body).assume_value();
     const std::string uid{json::View(object)["metadata"]["uid"].string_or("")};
-    call(request("POST", kMaps, R"({"metadata":{"name":"child","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap",
-        "name":"a","uid":")" + uid + R"("}]}})"));
+    call(request(
+        "POST",
+        kMaps,
+        R"({"metadata":{"name":"child","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap",
+        "name":"a","uid":")" +
+            uid + R"("}]}})"));
     call(request("DELETE", std::string(kMaps) + "/a"));
     loop.run_ready();
     EXPECT_EQ(call(request("GET", std::string(kMaps) + "/child")).status, 404);
@@ -225,7 +238,8 @@ TEST(AuthenticatorTest, ReadsTokenFiles) {
         std::ofstream out(path);
         out << "short,alice,1\n";
     }
-    EXPECT_NE(authenticator.load_tokens(path).error().message.find(":1: a token has"), std::string::npos);
+    EXPECT_NE(authenticator.load_tokens(path).error().message.find(":1: a token has"),
+              std::string::npos);
     std::filesystem::remove(path);
 }
 

@@ -7,28 +7,39 @@ namespace {
 
 constexpr std::size_t kLabelBytesMax = 63;
 constexpr std::string_view kSubdomainText =
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must start "
     "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 constexpr std::string_view kLabelText =
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must start and end "
     "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 constexpr std::string_view kQualifiedNameText =
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 constexpr std::string_view kLabelValueText =
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+    "for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
-bool is_alnum(char c) { return is_lower_alnum(c) || (c >= 'A' && c <= 'Z'); }
+bool is_lower_alnum(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+bool is_alnum(char c) {
+    return is_lower_alnum(c) || (c >= 'A' && c <= 'Z');
+}
 
 bool is_name_part(std::string_view text) {
-    return !text.empty() && text.size() <= kLabelBytesMax && is_alnum(text.front()) && is_alnum(text.back()) &&
-           std::all_of(text.begin(), text.end(), [](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; });
+    return !text.empty() && text.size() <= kLabelBytesMax && is_alnum(text.front()) &&
+           is_alnum(text.back()) && std::all_of(text.begin(), text.end(), [](char c) {
+               return is_alnum(c) || c == '-' || c == '_' || c == '.';
+           });
 }
 
 // [prefix/]name, as label and annotation keys and finalizers have it.
@@ -45,14 +56,19 @@ void check_name(const std::string& name, NameRule rule, std::vector<FieldError>&
         errors.push_back(required_value("metadata.name", "name or generateName is required"));
     } else if (rule == NameRule::path_segment) {
         if (name == "." || name == ".." || name.find_first_of("/%") != std::string::npos) {
-            errors.push_back(invalid_value("metadata.name", name, "may not be '.', '..' or contain '/' or '%'"));
+            errors.push_back(
+                invalid_value("metadata.name", name, "may not be '.', '..' or contain '/' or '%'"));
         }
     } else if (rule == NameRule::label ? !is_dns_label(name) : !is_dns_subdomain(name)) {
-        errors.push_back(invalid_value("metadata.name", name, rule == NameRule::label ? kLabelText : kSubdomainText));
+        errors.push_back(invalid_value(
+            "metadata.name", name, rule == NameRule::label ? kLabelText : kSubdomainText));
     }
 }
 
-void check_string_map(const json::Value* map, const std::string& field, bool labels, std::vector<FieldError>& errors) {
+void check_string_map(const json::Value* map,
+                      const std::string& field,
+                      bool labels,
+                      std::vector<FieldError>& errors) {
     if (map == nullptr || map->is_null()) {
         return;
     }
@@ -65,7 +81,8 @@ void check_string_map(const json::Value* map, const std::string& field, bool lab
     for (const json::Member& member : *members) {
         const std::string* text = member.value.if_string();
         if (text == nullptr) {
-            errors.push_back(invalid_value(field + "." + member.key, member.value, "must be a string"));
+            errors.push_back(
+                invalid_value(field + "." + member.key, member.value, "must be a string"));
             continue;
         }
         bytes += member.key.size() + text->size();
@@ -92,13 +109,15 @@ void check_owners(const json::Value* list, std::vector<FieldError>& errors) {
         const json::View owner((*owners)[i]);
         for (const std::string_view name : {"apiVersion", "kind", "name", "uid"}) {
             if (owner[name].string_or("").empty()) {
-                errors.push_back(invalid_value(field + "." + std::string(name), "", "must not be empty"));
+                errors.push_back(
+                    invalid_value(field + "." + std::string(name), "", "must not be empty"));
             }
         }
         controllers += owner["controller"].bool_or(false) ? 1 : 0;
     }
     if (controllers > 1) {
-        errors.push_back(invalid_value("metadata.ownerReferences", *list,
+        errors.push_back(invalid_value("metadata.ownerReferences",
+                                       *list,
                                        "Only one reference can have Controller set to true"));
     }
 }
@@ -120,8 +139,9 @@ void check_finalizers(const json::Value* list, std::vector<FieldError>& errors) 
 
 bool is_dns_label(std::string_view text) noexcept {
     return !text.empty() && text.size() <= kLabelBytesMax && is_lower_alnum(text.front()) &&
-           is_lower_alnum(text.back()) &&
-           std::all_of(text.begin(), text.end(), [](char c) { return is_lower_alnum(c) || c == '-'; });
+           is_lower_alnum(text.back()) && std::all_of(text.begin(), text.end(), [](char c) {
+               return is_lower_alnum(c) || c == '-';
+           });
 }
 
 bool is_dns_subdomain(std::string_view text) noexcept {
@@ -132,7 +152,8 @@ bool is_dns_subdomain(std::string_view text) noexcept {
         const std::size_t dot = text.find('.');
         const std::string_view part = text.substr(0, dot);
         if (part.empty() || !is_lower_alnum(part.front()) || !is_lower_alnum(part.back()) ||
-            !std::all_of(part.begin(), part.end(), [](char c) { return is_lower_alnum(c) || c == '-'; })) {
+            !std::all_of(
+                part.begin(), part.end(), [](char c) { return is_lower_alnum(c) || c == '-'; })) {
             return false;
         }
         if (dot == std::string_view::npos) {
@@ -157,7 +178,8 @@ std::vector<FieldError> validate_metadata(const json::Value& object, NameRule ru
     return errors;
 }
 
-std::vector<FieldError> validate_metadata_update(const json::Value& old_object, const json::Value& new_object) {
+std::vector<FieldError> validate_metadata_update(const json::Value& old_object,
+                                                 const json::Value& new_object) {
     std::vector<FieldError> errors;
     const json::View old_meta = json::View(old_object)["metadata"];
     if (!old_meta["deletionTimestamp"].present()) {
@@ -173,7 +195,8 @@ std::vector<FieldError> validate_metadata_update(const json::Value& old_object, 
     if (!added.if_array()->empty()) {
         errors.push_back(forbidden_value(
             "metadata.finalizers",
-            "no new finalizers can be added if the object is being deleted, found new finalizers " + json::dump(added)));
+            "no new finalizers can be added if the object is being deleted, found new finalizers " +
+                json::dump(added)));
     }
     return errors;
 }

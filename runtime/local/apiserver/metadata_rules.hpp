@@ -1,4 +1,5 @@
-// What metadata may hold: names, labels, annotations, finalizers, owner references (apimachinery validation).
+// What metadata may hold: names, labels, annotations, finalizers, owner references (apimachinery
+// validation).
 #pragma once
 
 #include "runtime/local/apiserver/schema_error.hpp"
@@ -22,6 +23,7 @@ enum class NameRule : std::uint8_t { subdomain, label, path_segment };
 
 std::vector<FieldError> validate_metadata(const json::Value& object, NameRule rule);
 // Rules between two versions: finalizers of a deleted object may only go.
-std::vector<FieldError> validate_metadata_update(const json::Value& old_object, const json::Value& new_object);
+std::vector<FieldError> validate_metadata_update(const json::Value& old_object,
+                                                 const json::Value& new_object);
 
 }  // namespace capstan::local

@@ -36,15 +36,16 @@ std::string field(std::uint32_t number, std::string_view bytes) {
 }
 
 std::string query_parameter(std::string_view name) {
-    const std::string query = field(kQueryIn, "query") + field(kQueryName, name) + field(kQueryType, "string");
+    const std::string query =
+        field(kQueryIn, "query") + field(kQueryName, name) + field(kQueryType, "string");
     return field(kItemParameter, field(kParameterNonBody, field(kNonBodyQuery, query)));
 }
 
 std::string patch_operation(const OpenApiKind& kind) {
-    const std::string yaml =
-        "group: \"" + kind.group + "\"\nkind: \"" + kind.kind + "\"\nversion: \"" + kind.version + "\"\n";
-    const std::string extension =
-        field(kNamedName, "x-kubernetes-group-version-kind") + field(kNamedValue, field(kAnyYaml, yaml));
+    const std::string yaml = "group: \"" + kind.group + "\"\nkind: \"" + kind.kind +
+                             "\"\nversion: \"" + kind.version + "\"\n";
+    const std::string extension = field(kNamedName, "x-kubernetes-group-version-kind") +
+                                  field(kNamedValue, field(kAnyYaml, yaml));
     std::string out;
     for (const char* name : {"dryRun", "fieldManager", "fieldValidation", "force"}) {
         out += field(kOperationParameters, query_parameter(name));
@@ -61,7 +62,8 @@ std::string openapi_v2_protobuf(const std::vector<OpenApiKind>& kinds) {
             continue;
         }
         const std::string path = "/" + openapi_path(kind.group, kind.version) + "/" +
-                                 (kind.namespaced ? "namespaces/{namespace}/" : "") + kind.plural + "/{name}";
+                                 (kind.namespaced ? "namespaces/{namespace}/" : "") + kind.plural +
+                                 "/{name}";
         const std::string item = field(kPathItemPatch, patch_operation(kind));
         paths += field(kPathsPath, field(kNamedName, path) + field(kNamedValue, item));
     }

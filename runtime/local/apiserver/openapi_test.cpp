@@ -11,7 +11,14 @@ std::vector<OpenApiKind> kinds() {
     return {
         {"", "v1", "Namespace", "namespaces", false, {"status"}, nullptr, false},
         {"", "v1", "Pod", "pods", true, {"status", "log"}, nullptr, false},
-        {"authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", false, {}, nullptr, true},
+        {"authorization.k8s.io",
+         "v1",
+         "SelfSubjectAccessReview",
+         "selfsubjectaccessreviews",
+         false,
+         {},
+         nullptr,
+         true},
         {"druid.gardener.cloud", "v1alpha1", "Etcd", "etcds", true, {"status"}, &kSchema, false},
     };
 }
@@ -26,10 +33,13 @@ bool has_parameter(const json::Value& operation, std::string_view name) {
 }
 
 // What kubectl's fieldValidation check does: a PATCH operation of the kind, with that parameter.
-bool patch_supports(const json::Value& document, const json::Value& gvk, std::string_view parameter) {
+bool patch_supports(const json::Value& document,
+                    const json::Value& gvk,
+                    std::string_view parameter) {
     for (const json::Member& path : *document.find("paths")->if_object()) {
         const json::Value* patch = path.value.find("patch");
-        if (patch != nullptr && *patch->find("x-kubernetes-group-version-kind") == gvk && has_parameter(*patch, parameter)) {
+        if (patch != nullptr && *patch->find("x-kubernetes-group-version-kind") == gvk &&
+            has_parameter(*patch, parameter)) {
             return true;
         }
     }
@@ -47,7 +57,8 @@ TEST(OpenApi, IndexNamesEachGroupVersionOnce) {
 }
 
 TEST(OpenApi, HashMovesWithTheDocument) {
-    const json::Value other = {{"type", "object"}, {"properties", {{"spec", {{"type", "string"}}}}}};
+    const json::Value other = {{"type", "object"},
+                               {"properties", {{"spec", {{"type", "string"}}}}}};
     auto changed = kinds();
     changed[3].schema = &other;
     const json::Value before = openapi_v3_index(kinds());
@@ -59,7 +70,8 @@ TEST(OpenApi, HashMovesWithTheDocument) {
 TEST(OpenApi, KubectlFindsFieldValidation) {
     const json::Value etcd = openapi_v3_document(kinds(), "druid.gardener.cloud", "v1alpha1");
     const json::Value core = openapi_v3_document(kinds(), "", "v1");
-    const json::Value etcd_gvk = {{"group", "druid.gardener.cloud"}, {"version", "v1alpha1"}, {"kind", "Etcd"}};
+    const json::Value etcd_gvk = {
+        {"group", "druid.gardener.cloud"}, {"version", "v1alpha1"}, {"kind", "Etcd"}};
     const json::Value pod_gvk = {{"group", ""}, {"version", "v1"}, {"kind", "Pod"}};
     EXPECT_TRUE(patch_supports(etcd, etcd_gvk, "fieldValidation"));
     EXPECT_TRUE(patch_supports(core, pod_gvk, "fieldValidation"));
@@ -69,7 +81,8 @@ TEST(OpenApi, KubectlFindsFieldValidation) {
 
 TEST(OpenApi, DoesNotAnnounceStrategicMerge) {
     const json::Value core = openapi_v3_document(kinds(), "", "v1");
-    const json::Value* patch = core.pointer("/paths/~1api~1v1~1namespaces~1{namespace}~1pods~1{name}/patch");
+    const json::Value* patch =
+        core.pointer("/paths/~1api~1v1~1namespaces~1{namespace}~1pods~1{name}/patch");
     ASSERT_NE(patch, nullptr);
     const json::Object& content = *patch->pointer("/requestBody/content")->if_object();
     EXPECT_EQ(content.size(), 3u);
@@ -80,7 +93,8 @@ TEST(OpenApi, DoesNotAnnounceStrategicMerge) {
 
 TEST(OpenApi, CarriesTheSchemaOfCustomResources) {
     const json::Value etcd = openapi_v3_document(kinds(), "druid.gardener.cloud", "v1alpha1");
-    const json::Value* schema = etcd.pointer("/components/schemas/cloud.gardener.druid.v1alpha1.Etcd");
+    const json::Value* schema =
+        etcd.pointer("/components/schemas/cloud.gardener.druid.v1alpha1.Etcd");
     ASSERT_NE(schema, nullptr);
     EXPECT_NE(schema->pointer("/properties/spec"), nullptr);
     EXPECT_NE(schema->pointer("/properties/metadata"), nullptr);
@@ -98,9 +112,17 @@ TEST(OpenApi, ReviewsCanOnlyBeCreated) {
 // Wire format as written by hand for one kind; kubectl 1.27 reads it.
 TEST(OpenApi, ProtobufNamesTheKindAndTheParameter) {
     const std::string bytes = openapi_v2_protobuf(kinds());
-    EXPECT_TRUE(bytes.starts_with(std::string("\x0a\x03" "2.0" "\x12\x15\x0a\x0aKubernetes\x12\x07v1.34.0", 28)));
-    EXPECT_NE(bytes.find("\x12\x05query\x22\x0f" "fieldValidation\x32\x06string"), std::string::npos);
-    EXPECT_NE(bytes.find("group: \"druid.gardener.cloud\"\nkind: \"Etcd\"\nversion: \"v1alpha1\"\n"), std::string::npos);
+    EXPECT_TRUE(
+        bytes.starts_with(std::string("\x0a\x03"
+                                      "2.0"
+                                      "\x12\x15\x0a\x0aKubernetes\x12\x07v1.34.0",
+                                      28)));
+    EXPECT_NE(bytes.find("\x12\x05query\x22\x0f"
+                         "fieldValidation\x32\x06string"),
+              std::string::npos);
+    EXPECT_NE(
+        bytes.find("group: \"druid.gardener.cloud\"\nkind: \"Etcd\"\nversion: \"v1alpha1\"\n"),
+        std::string::npos);
     EXPECT_EQ(bytes.find("SelfSubjectAccessReview"), std::string::npos) << "it has no PATCH";
 }
 

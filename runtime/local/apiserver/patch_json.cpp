@@ -12,7 +12,8 @@ StatusError unprocessable(std::string_view why) {
     StatusError error;
     error.code = 422;
     error.reason = "Invalid";
-    error.message = "the server rejected our request due to an error in our request: " + std::string(why);
+    error.message =
+        "the server rejected our request due to an error in our request: " + std::string(why);
     return error;
 }
 
@@ -113,9 +114,10 @@ std::optional<std::string> run(json::Value& root, const json::Value& operation) 
     const std::string path(view["path"].string_or(""));
     const std::string from(view["from"].string_or(""));
     const json::Value* value = operation.find("value");
-    const std::string missing = op + " operation does not apply: doc is missing path: \"" + path + "\": missing value";
-    if (!view["path"].value() || (op != "test" && op != "add" && op != "replace" && op != "remove" && op != "move" &&
-                                  op != "copy")) {
+    const std::string missing =
+        op + " operation does not apply: doc is missing path: \"" + path + "\": missing value";
+    if (!view["path"].value() || (op != "test" && op != "add" && op != "replace" &&
+                                  op != "remove" && op != "move" && op != "copy")) {
         return "Unexpected kind: " + (op.empty() ? "unknown" : op);
     }
     if ((op == "add" || op == "replace") && value == nullptr) {
@@ -143,7 +145,8 @@ std::optional<std::string> run(json::Value& root, const json::Value& operation) 
     }
     const json::Value* source = root.pointer(from);
     if (source == nullptr || (op == "move" && path.starts_with(from + "/"))) {
-        return op + " operation does not apply: doc is missing from path: \"" + from + "\": missing value";
+        return op + " operation does not apply: doc is missing from path: \"" + from +
+               "\": missing value";
     }
     json::Value moved = *source;
     if (op == "move" && !remove_at(root, from)) {
@@ -161,7 +164,8 @@ Answer<json::Value> apply_json_patch(const json::Value& object, const json::Valu
     }
     if (operations->size() > kPatchOperationsMax) {
         return refuse(too_large("The allowed maximum operations in a JSON patch is " +
-                                std::to_string(kPatchOperationsMax) + ", got " + std::to_string(operations->size())));
+                                std::to_string(kPatchOperationsMax) + ", got " +
+                                std::to_string(operations->size())));
     }
     json::Value result = object;
     for (const json::Value& operation : *operations) {

@@ -11,8 +11,8 @@ namespace capstan::local {
 
 inline constexpr std::size_t kPatchOperationsMax = 10'000;
 
-// Applies all operations or none. Errors: 400 (not a patch document), 413 (too many operations), 422 (an operation
-// failed: `test` differs, path absent), as kube-apiserver answers.
+// Applies all operations or none. Errors: 400 (not a patch document), 413 (too many operations),
+// 422 (an operation failed: `test` differs, path absent), as kube-apiserver answers.
 Answer<json::Value> apply_json_patch(const json::Value& object, const json::Value& patch);
 
 }  // namespace capstan::local

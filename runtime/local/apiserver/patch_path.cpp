@@ -15,11 +15,16 @@ Answer<void> check_apply_request(const Call& call, const json::Value& config) {
         return refuse(bad_request("error decoding YAML: an apply configuration is an object"));
     }
     if (call.info.parameter("fieldManager").empty()) {
-        return refuse(invalid("meta.k8s.io", "PatchOptions", "",
-                              {{"FieldValueRequired", "Required value: is required for apply patch", "fieldManager"}}));
+        return refuse(invalid("meta.k8s.io",
+                              "PatchOptions",
+                              "",
+                              {{"FieldValueRequired",
+                                "Required value: is required for apply patch",
+                                "fieldManager"}}));
     }
     if (!json::View(config)["apiVersion"].present() || !json::View(config)["kind"].present()) {
-        return refuse(bad_request("error decoding apply configuration: apiVersion and kind must be set"));
+        return refuse(
+            bad_request("error decoding apply configuration: apiVersion and kind must be set"));
     }
     if (json::View(config)["metadata"]["managedFields"].present()) {
         return refuse(bad_request("metadata.managedFields must be nil"));
@@ -33,10 +38,10 @@ Answer<void> check_fields_known(const Call& call, const json::Value& config) {
     if (kind.custom && kind.schema && call.validation != FieldValidation::ignore) {
         json::Value copy = config;
         if (const auto unknown = kind.schema->prune(copy); !unknown.empty()) {
-            StatusError error = internal_error("failed to create typed patch object (" + call.info.ns + "/" +
-                                               call.info.name + "; " + kind.gvk.api_version() +
-                                               ", Kind=" + kind.gvk.kind + "): ." + unknown.front() +
-                                               ": field not declared in schema");
+            StatusError error = internal_error(
+                "failed to create typed patch object (" + call.info.ns + "/" + call.info.name +
+                "; " + kind.gvk.api_version() + ", Kind=" + kind.gvk.kind + "): ." +
+                unknown.front() + ": field not declared in schema");
             return refuse(std::move(error));
         }
     }
@@ -64,25 +69,32 @@ Answer<ApiResponse> ApiServer::State::patch(Call& call) {
     const std::string_view type =
         std::string_view(call.request.content_type).substr(0, call.request.content_type.find(';'));
     const bool strategic = type == "application/strategic-merge-patch+json";
-    const bool apply_patch = type == "application/apply-patch+yaml" || type == "application/apply-patch+json";
+    const bool apply_patch =
+        type == "application/apply-patch+yaml" || type == "application/apply-patch+json";
     if (!strategic && !apply_patch && type != "application/json-patch+json" &&
         type != "application/merge-patch+json") {
         return refuse(unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: "
-            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"));
+            "application/json-patch+json, application/merge-patch+json, "
+            "application/apply-patch+yaml"));
     }
     if (strategic && call.kind->custom) {
         return refuse(unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: "
-            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"));
+            "application/json-patch+json, application/merge-patch+json, "
+            "application/apply-patch+yaml"));
     }
     CAPSTAN_TRY(const json::Value body, parse_body(call));
     if (apply_patch) {
         return apply(call, body);
     }
     if (!call.info.parameter("force").empty()) {
-        return refuse(invalid("meta.k8s.io", "PatchOptions", "",
-                              {{"FieldValueForbidden", "Forbidden: may not be specified for non-apply patch", "force"}}));
+        return refuse(invalid("meta.k8s.io",
+                              "PatchOptions",
+                              "",
+                              {{"FieldValueForbidden",
+                                "Forbidden: may not be specified for non-apply patch",
+                                "force"}}));
     }
     const StoredPtr live = store.find(call.kind->storage, call.key());
     if (!live) {
@@ -115,17 +127,22 @@ Answer<ApiResponse> ApiServer::State::apply(Call& call, const json::Value& body)
     CAPSTAN_TRY(check_fields_known(call, config));
     const FieldSet reset = reset_fields(call, config);
     const StoredPtr live = store.find(kind.storage, call.key());
-    if (!live && (!call.info.subresource.empty() || json::View(config)["metadata"]["uid"].present())) {
-        return refuse(call.info.subresource.empty()
-                          ? conflict(kind.gvk.group, kind.plural, call.info.name,
-                                     "uid mismatch: the provided object specified uid " +
-                                         std::string(json::View(config)["metadata"]["uid"].string_or("")) +
-                                         ", and no existing object was found")
-                          : call.missing());
+    if (!live &&
+        (!call.info.subresource.empty() || json::View(config)["metadata"]["uid"].present())) {
+        return refuse(
+            call.info.subresource.empty()
+                ? conflict(kind.gvk.group,
+                           kind.plural,
+                           call.info.name,
+                           "uid mismatch: the provided object specified uid " +
+                               std::string(json::View(config)["metadata"]["uid"].string_or("")) +
+                               ", and no existing object was found")
+                : call.missing());
     }
     if (live) {
         // A condition in the configuration, not a field to own.
-        const std::string_view version = json::View(config)["metadata"]["resourceVersion"].string_or("");
+        const std::string_view version =
+            json::View(config)["metadata"]["resourceVersion"].string_or("");
         if (!version.empty() && version != std::to_string(live->revision)) {
             return refuse(version_conflict(kind.gvk.group, kind.plural, call.info.name));
         }
@@ -134,10 +151,14 @@ Answer<ApiResponse> ApiServer::State::apply(Call& call, const json::Value& body)
     if (live) {
         base = value_at_version(*live, kind);
     }
-    CAPSTAN_TRY(json::Value merged,
-                apply_config(base ? &*base : nullptr, config, kind.merge_schema(),
-                             {call.manager, kind.gvk.api_version(), call.info.subresource, call.now},
-                             call.info.flag("force"), reset));
+    CAPSTAN_TRY(
+        json::Value merged,
+        apply_config(base ? &*base : nullptr,
+                     config,
+                     kind.merge_schema(),
+                     {call.manager, kind.gvk.api_version(), call.info.subresource, call.now},
+                     call.info.flag("force"),
+                     reset));
     if (!live) {
         CAPSTAN_TRY(const StoredPtr stored,
                     transact(call, [&] { return create_object(call, std::move(merged), false); }));

@@ -36,7 +36,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kMergeKe
 }};
 
 struct ListRule {
-    std::string key;          // merge key; empty: none
+    std::string key;  // merge key; empty: none
     bool primitive_set{false};
 };
 
@@ -45,8 +45,9 @@ ListRule rule_of(std::string_view name, const SchemaNode* list, std::string_view
         return {{}, true};
     }
     if (name == "ports") {
-        return {parent == "spec" && list != nullptr && !list->map_keys.empty() ? list->map_keys.front()
-                                                                               : std::string("containerPort"),
+        return {parent == "spec" && list != nullptr && !list->map_keys.empty()
+                    ? list->map_keys.front()
+                    : std::string("containerPort"),
                 false};
     }
     for (const auto& [field, key] : kMergeKeys) {
@@ -64,15 +65,21 @@ const SchemaNode* below(const SchemaNode* node, std::string_view name) {
     return node == nullptr ? nullptr : node->child(name);
 }
 
-const SchemaNode* items_of(const SchemaNode* node) { return node == nullptr ? nullptr : node->items.get(); }
+const SchemaNode* items_of(const SchemaNode* node) {
+    return node == nullptr ? nullptr : node->items.get();
+}
 
 class Merger {
 public:
-    Answer<void> map(json::Value& target, const json::Value& patch, const SchemaNode* node, std::string_view name) {
+    Answer<void> map(json::Value& target,
+                     const json::Value& patch,
+                     const SchemaNode* node,
+                     std::string_view name) {
         if (const json::Value* directive = patch.find(kPatch)) {
             const std::string* text = directive->if_string();
             if (text == nullptr || (*text != "replace" && *text != "delete" && *text != "merge")) {
-                return refuse(bad_request("unknown patch type found in a map: " + json::dump(*directive)));
+                return refuse(
+                    bad_request("unknown patch type found in a map: " + json::dump(*directive)));
             }
             if (*text == "delete") {
                 target = json::object();
@@ -89,7 +96,8 @@ public:
         }
         CAPSTAN_TRY(retain_keys(target, patch));
         for (const json::Member& member : *patch.if_object()) {
-            if (member.key == kPatch || member.key == kRetainKeys || member.key.starts_with(kOrder)) {
+            if (member.key == kPatch || member.key == kRetainKeys ||
+                member.key.starts_with(kOrder)) {
                 continue;
             }
             if (member.key.starts_with(kDeleteFrom)) {
@@ -106,7 +114,9 @@ public:
 private:
     static Answer<void> success() { return boost::outcome_v2::success(); }
 
-    Answer<void> member(json::Value& target, const json::Member& member, const SchemaNode* node,
+    Answer<void> member(json::Value& target,
+                        const json::Member& member,
+                        const SchemaNode* node,
                         std::string_view parent) {
         const SchemaNode* schema = below(node, member.key);
         if (member.value.is_object()) {
@@ -129,12 +139,14 @@ private:
     }
 
     static bool all_objects(const json::Array& items) {
-        return std::all_of(items.begin(), items.end(), [](const json::Value& item) { return item.is_object(); });
+        return std::all_of(
+            items.begin(), items.end(), [](const json::Value& item) { return item.is_object(); });
     }
     static bool has_directives(const json::Value& value) {
         if (const json::Object* members = value.if_object()) {
             return std::any_of(members->begin(), members->end(), [](const json::Member& member) {
-                return member.key.starts_with('$') || member.value.is_null() || has_directives(member.value);
+                return member.key.starts_with('$') || member.value.is_null() ||
+                       has_directives(member.value);
             });
         }
         if (const json::Array* items = value.if_array()) {
@@ -143,7 +155,10 @@ private:
         return false;
     }
 
-    Answer<void> list(json::Value& target, const json::Array& patch, const SchemaNode* schema, const ListRule& rule) {
+    Answer<void> list(json::Value& target,
+                      const json::Array& patch,
+                      const SchemaNode* schema,
+                      const ListRule& rule) {
         if (!target.is_array()) {
             target = json::list();
         }
@@ -157,7 +172,8 @@ private:
             return success();
         }
         const bool replace = std::any_of(patch.begin(), patch.end(), [](const json::Value& item) {
-            return json::View(item)[kPatch].string_or("") == "replace" && item.if_object()->size() == 1;
+            return json::View(item)[kPatch].string_or("") == "replace" &&
+                   item.if_object()->size() == 1;
         });
         if (replace) {
             items.clear();
@@ -191,7 +207,8 @@ private:
     }
 
     static void delete_primitives(json::Value& target, const json::Member& directive) {
-        json::Value* found = target.find(std::string_view(directive.key).substr(kDeleteFrom.size()));
+        json::Value* found =
+            target.find(std::string_view(directive.key).substr(kDeleteFrom.size()));
         json::Array* items = found == nullptr ? nullptr : found->if_array();
         const json::Array* gone = directive.value.if_array();
         if (items != nullptr && gone != nullptr) {
@@ -216,8 +233,11 @@ private:
         return success();
     }
 
-    // Items named in $setElementOrder take that order; the others keep their place behind what stood before them.
-    Answer<void> order_lists(json::Value& target, const json::Value& patch, const SchemaNode* node,
+    // Items named in $setElementOrder take that order; the others keep their place behind what
+    // stood before them.
+    Answer<void> order_lists(json::Value& target,
+                             const json::Value& patch,
+                             const SchemaNode* node,
                              std::string_view parent) {
         for (const json::Member& member : *patch.if_object()) {
             if (!member.key.starts_with(kOrder)) {
@@ -238,7 +258,9 @@ private:
         }
         return success();
     }
-    static void sort_by_order(json::Array& items, const json::Array& order, const std::string& key) {
+    static void sort_by_order(json::Array& items,
+                              const json::Array& order,
+                              const std::string& key) {
         const auto key_of = [&](const json::Value& item) -> const json::Value* {
             return key.empty() || !item.is_object() ? &item : item.find(key);
         };
@@ -260,7 +282,9 @@ private:
                 ranked.emplace_back(*at, std::move(items[i]));
             }
         }
-        std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+        std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
+            return a.first < b.first;
+        });
         for (std::size_t i = 0; i < slots.size(); ++i) {
             items[slots[i]] = std::move(ranked[i].second);
         }
@@ -269,7 +293,8 @@ private:
 
 }  // namespace
 
-Answer<json::Value> apply_strategic_patch(const json::Value& object, const json::Value& patch,
+Answer<json::Value> apply_strategic_patch(const json::Value& object,
+                                          const json::Value& patch,
                                           const SchemaNode* schema) {
     if (!patch.is_object()) {
         return refuse(bad_request("error decoding patch: a strategic merge patch is an object"));

@@ -25,15 +25,20 @@ struct Row {
     const char* result;  // empty: refused with `code`
     int code{0};
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
-std::string row_name(const testing::TestParamInfo<Row>& info) { return info.param.name; }
+void PrintTo(const Row& row, std::ostream* out) {
+    *out << row.name;
+}
+std::string row_name(const testing::TestParamInfo<Row>& info) {
+    return info.param.name;
+}
 
 class JsonPatch : public testing::TestWithParam<Row> {};
 
 TEST_P(JsonPatch, GivesTheResultOrRefuses) {
     const Row& row = GetParam();
     const auto result = apply_json_patch(parsed(row.object), parsed(row.patch));
-    ASSERT_EQ(bool(result), row.code == 0) << (result ? json::dump(result.value()) : result.error().message);
+    ASSERT_EQ(bool(result), row.code == 0)
+        << (result ? json::dump(result.value()) : result.error().message);
     if (result) {
         EXPECT_EQ(json::dump_sorted(result.value()), json::dump_sorted(parsed(row.result)));
     } else {
@@ -42,27 +47,57 @@ TEST_P(JsonPatch, GivesTheResultOrRefuses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rfc6902, JsonPatch,
+    Rfc6902,
+    JsonPatch,
     testing::Values(
-        Row{"add_member", R"({"a":1})", R"([{"op":"add","path":"/b","value":2}])", R"({"a":1,"b":2})"},
-        Row{"add_replaces_member", R"({"a":1})", R"([{"op":"add","path":"/a","value":2}])", R"({"a":2})"},
-        Row{"add_into_list", R"({"a":[1,3]})", R"([{"op":"add","path":"/a/1","value":2}])", R"({"a":[1,2,3]})"},
-        Row{"add_at_end", R"({"a":[1]})", R"([{"op":"add","path":"/a/-","value":2}])", R"({"a":[1,2]})"},
+        Row{"add_member",
+            R"({"a":1})",
+            R"([{"op":"add","path":"/b","value":2}])",
+            R"({"a":1,"b":2})"},
+        Row{"add_replaces_member",
+            R"({"a":1})",
+            R"([{"op":"add","path":"/a","value":2}])",
+            R"({"a":2})"},
+        Row{"add_into_list",
+            R"({"a":[1,3]})",
+            R"([{"op":"add","path":"/a/1","value":2}])",
+            R"({"a":[1,2,3]})"},
+        Row{"add_at_end",
+            R"({"a":[1]})",
+            R"([{"op":"add","path":"/a/-","value":2}])",
+            R"({"a":[1,2]})"},
         Row{"add_behind_end", R"({"a":[1]})", R"([{"op":"add","path":"/a/2","value":2}])", "", 422},
         Row{"add_below_nothing", R"({})", R"([{"op":"add","path":"/a/b","value":2}])", "", 422},
-        Row{"remove", R"({"a":{"b":1,"c":2}})", R"([{"op":"remove","path":"/a/b"}])", R"({"a":{"c":2}})"},
+        Row{"remove",
+            R"({"a":{"b":1,"c":2}})",
+            R"([{"op":"remove","path":"/a/b"}])",
+            R"({"a":{"c":2}})"},
         Row{"remove_absent", R"({})", R"([{"op":"remove","path":"/a"}])", "", 422},
-        Row{"replace", R"({"a":[1,2]})", R"([{"op":"replace","path":"/a/0","value":9}])", R"({"a":[9,2]})"},
+        Row{"replace",
+            R"({"a":[1,2]})",
+            R"([{"op":"replace","path":"/a/0","value":9}])",
+            R"({"a":[9,2]})"},
         Row{"replace_absent", R"({})", R"([{"op":"replace","path":"/a","value":9}])", "", 422},
         Row{"move", R"({"a":1})", R"([{"op":"move","from":"/a","path":"/b"}])", R"({"b":1})"},
-        Row{"move_into_itself", R"({"a":{"b":1}})", R"([{"op":"move","from":"/a","path":"/a/b"}])", "", 422},
+        Row{"move_into_itself",
+            R"({"a":{"b":1}})",
+            R"([{"op":"move","from":"/a","path":"/a/b"}])",
+            "",
+            422},
         Row{"copy", R"({"a":1})", R"([{"op":"copy","from":"/a","path":"/b"}])", R"({"a":1,"b":1})"},
-        Row{"test_holds", R"({"a":"x"})", R"([{"op":"test","path":"/a","value":"x"},{"op":"remove","path":"/a"}])",
+        Row{"test_holds",
+            R"({"a":"x"})",
+            R"([{"op":"test","path":"/a","value":"x"},{"op":"remove","path":"/a"}])",
             R"({})"},
-        Row{"test_fails", R"({"a":"x"})", R"([{"op":"test","path":"/a","value":"y"},{"op":"remove","path":"/a"}])",
-            "", 422},
+        Row{"test_fails",
+            R"({"a":"x"})",
+            R"([{"op":"test","path":"/a","value":"y"},{"op":"remove","path":"/a"}])",
+            "",
+            422},
         Row{"test_null_of_absent", R"({})", R"([{"op":"test","path":"/a","value":null}])", R"({})"},
-        Row{"escaped_slash", R"({"m":{"a/b~c":1}})", R"([{"op":"replace","path":"/m/a~1b~0c","value":2}])",
+        Row{"escaped_slash",
+            R"({"m":{"a/b~c":1}})",
+            R"([{"op":"replace","path":"/m/a~1b~0c","value":2}])",
             R"({"m":{"a/b~c":2}})"},
         Row{"unknown_operation", R"({})", R"([{"op":"frob","path":"/a"}])", "", 422},
         Row{"leading_zero_index", R"({"a":[1,2]})", R"([{"op":"remove","path":"/a/01"}])", "", 422},
@@ -78,30 +113,37 @@ TEST_P(MergePatch, GivesTheResult) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rfc7386, MergePatch,
-    testing::Values(Row{"replaces", R"({"a":"b"})", R"({"a":"c"})", R"({"a":"c"})"},
-                    Row{"adds", R"({"a":"b"})", R"({"b":"c"})", R"({"a":"b","b":"c"})"},
-                    Row{"null_removes", R"({"a":"b","b":"c"})", R"({"a":null})", R"({"b":"c"})"},
-                    Row{"lists_are_replaced", R"({"a":[{"b":"c"}]})", R"({"a":[1]})", R"({"a":[1]})"},
-                    Row{"recurses", R"({"a":{"b":1,"c":2}})", R"({"a":{"b":null,"d":3}})", R"({"a":{"c":2,"d":3}})"},
-                    Row{"null_below_new_is_dropped", R"({})", R"({"a":{"b":{"c":null}}})", R"({"a":{"b":{}}})"},
-                    Row{"scalar_becomes_object", R"({"a":1})", R"({"a":{"b":2}})", R"({"a":{"b":2}})"}),
+    Rfc7386,
+    MergePatch,
+    testing::Values(
+        Row{"replaces", R"({"a":"b"})", R"({"a":"c"})", R"({"a":"c"})"},
+        Row{"adds", R"({"a":"b"})", R"({"b":"c"})", R"({"a":"b","b":"c"})"},
+        Row{"null_removes", R"({"a":"b","b":"c"})", R"({"a":null})", R"({"b":"c"})"},
+        Row{"lists_are_replaced", R"({"a":[{"b":"c"}]})", R"({"a":[1]})", R"({"a":[1]})"},
+        Row{"recurses",
+            R"({"a":{"b":1,"c":2}})",
+            R"({"a":{"b":null,"d":3}})",
+            R"({"a":{"c":2,"d":3}})"},
+        Row{"null_below_new_is_dropped", R"({})", R"({"a":{"b":{"c":null}}})", R"({"a":{"b":{}}})"},
+        Row{"scalar_becomes_object", R"({"a":1})", R"({"a":{"b":2}})", R"({"a":{"b":2}})"}),
     row_name);
 
 class StrategicPatch : public testing::TestWithParam<Row> {};
 
 TEST_P(StrategicPatch, GivesTheResultOrRefuses) {
     const Row& row = GetParam();
-    const auto result = apply_strategic_patch(parsed(row.object), parsed(row.patch),
-                                              builtin_schema({"apps", "v1", "StatefulSet"}));
-    ASSERT_EQ(bool(result), row.code == 0) << (result ? json::dump(result.value()) : result.error().message);
+    const auto result = apply_strategic_patch(
+        parsed(row.object), parsed(row.patch), builtin_schema({"apps", "v1", "StatefulSet"}));
+    ASSERT_EQ(bool(result), row.code == 0)
+        << (result ? json::dump(result.value()) : result.error().message);
     if (result) {
         EXPECT_EQ(json::dump_sorted(result.value()), json::dump_sorted(parsed(row.result)));
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Kubernetes, StrategicPatch,
+    Kubernetes,
+    StrategicPatch,
     testing::Values(
         Row{"containers_by_name",
             R"({"spec":{"template":{"spec":{"containers":[{"name":"a","image":"1"},{"name":"b","image":"1"}]}}}})",
@@ -120,19 +162,28 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"b"},{"name":"a"}],
                "containers":[{"name":"a","image":"2"}]}}}})",
             R"({"spec":{"template":{"spec":{"containers":[{"name":"b"},{"name":"a","image":"2"}]}}}})"},
-        Row{"retain_keys", R"({"spec":{"strategy":{"type":"RollingUpdate","rollingUpdate":{"a":1}}}})",
+        Row{"retain_keys",
+            R"({"spec":{"strategy":{"type":"RollingUpdate","rollingUpdate":{"a":1}}}})",
             R"({"spec":{"strategy":{"$retainKeys":["type"],"type":"Recreate"}}})",
             R"({"spec":{"strategy":{"type":"Recreate"}}})"},
-        Row{"map_replaced", R"({"metadata":{"labels":{"a":"1","b":"2"}}})",
-            R"({"metadata":{"labels":{"$patch":"replace","c":"3"}}})", R"({"metadata":{"labels":{"c":"3"}}})"},
-        Row{"finalizers_union", R"({"metadata":{"finalizers":["x/a"]}})", R"({"metadata":{"finalizers":["x/b"]}})",
+        Row{"map_replaced",
+            R"({"metadata":{"labels":{"a":"1","b":"2"}}})",
+            R"({"metadata":{"labels":{"$patch":"replace","c":"3"}}})",
+            R"({"metadata":{"labels":{"c":"3"}}})"},
+        Row{"finalizers_union",
+            R"({"metadata":{"finalizers":["x/a"]}})",
+            R"({"metadata":{"finalizers":["x/b"]}})",
             R"({"metadata":{"finalizers":["x/a","x/b"]}})"},
-        Row{"delete_from_primitive_list", R"({"metadata":{"finalizers":["x/a","x/b"]}})",
-            R"({"metadata":{"$deleteFromPrimitiveList/finalizers":["x/a"]}})", R"({"metadata":{"finalizers":["x/b"]}})"},
-        Row{"owners_by_uid", R"({"metadata":{"ownerReferences":[{"uid":"1","name":"a"}]}})",
+        Row{"delete_from_primitive_list",
+            R"({"metadata":{"finalizers":["x/a","x/b"]}})",
+            R"({"metadata":{"$deleteFromPrimitiveList/finalizers":["x/a"]}})",
+            R"({"metadata":{"finalizers":["x/b"]}})"},
+        Row{"owners_by_uid",
+            R"({"metadata":{"ownerReferences":[{"uid":"1","name":"a"}]}})",
             R"({"metadata":{"ownerReferences":[{"uid":"2","name":"b"}]}})",
             R"({"metadata":{"ownerReferences":[{"uid":"1","name":"a"},{"uid":"2","name":"b"}]}})"},
-        Row{"conditions_by_type", R"({"status":{"conditions":[{"type":"A","status":"True"}]}})",
+        Row{"conditions_by_type",
+            R"({"status":{"conditions":[{"type":"A","status":"True"}]}})",
             R"({"status":{"conditions":[{"type":"A","status":"False"}]}})",
             R"({"status":{"conditions":[{"type":"A","status":"False"}]}})"},
         Row{"args_are_replaced",
@@ -144,9 +195,15 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"spec":{"template":{"spec":{"containers":[{"name":"a","ports":[{"containerPort":2}]}]}}}})",
             R"({"spec":{"template":{"spec":{"containers":[{"name":"a","ports":[{"containerPort":1,"name":"x"},
                {"containerPort":2}]}]}}}})"},
-        Row{"null_removes", R"({"metadata":{"labels":{"a":"1"}}})", R"({"metadata":{"labels":{"a":null}}})",
+        Row{"null_removes",
+            R"({"metadata":{"labels":{"a":"1"}}})",
+            R"({"metadata":{"labels":{"a":null}}})",
             R"({"metadata":{"labels":{}}})"},
-        Row{"item_without_key", R"({"spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}})", R"({"spec":{"template":{"spec":{"containers":[{"image":"x"}]}}}})", "", 400},
+        Row{"item_without_key",
+            R"({"spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}})",
+            R"({"spec":{"template":{"spec":{"containers":[{"image":"x"}]}}}})",
+            "",
+            400},
         Row{"unknown_directive", R"({"a":{}})", R"({"a":{"$patch":"frob"}})", "", 400}),
     row_name);
 

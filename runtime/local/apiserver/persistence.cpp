@@ -51,7 +51,9 @@ Result<void> write_state(int fd, const Store& store, const std::string& path) {
     std::uint64_t count = 0;
     for (const std::string& resource : store.resources()) {
         for (const auto& [key, object] : store.objects(resource)) {
-            append_record(batch, change_record({Change{resource, key, nullptr, object, nullptr, object->revision}}));
+            append_record(
+                batch,
+                change_record({Change{resource, key, nullptr, object, nullptr, object->revision}}));
             ++count;
             if (batch.size() >= kSnapshotBatchBytes) {
                 CAPSTAN_TRY(write_all(fd, batch, path));
@@ -59,7 +61,9 @@ Result<void> write_state(int fd, const Store& store, const std::string& path) {
             }
         }
     }
-    append_record(batch, "{\"end\":" + std::to_string(count) + ",\"r\":" + std::to_string(store.revision()) + "}");
+    append_record(
+        batch,
+        "{\"end\":" + std::to_string(count) + ",\"r\":" + std::to_string(store.revision()) + "}");
     return write_all(fd, batch, path);
 }
 
@@ -77,17 +81,21 @@ Persistence::~Persistence() {
     }
 }
 
-Result<std::unique_ptr<Persistence>> Persistence::open(const std::string& dir, bool sync, Store& store,
+Result<std::unique_ptr<Persistence>> Persistence::open(const std::string& dir,
+                                                       bool sync,
+                                                       Store& store,
                                                        Notice notice) {
     CAPSTAN_TRY(make_directory(dir));
-    std::unique_ptr<Persistence> self(new Persistence(dir, sync, std::move(notice)));  // tidy: allow new, private constructor
+    std::unique_ptr<Persistence> self(
+        new Persistence(dir, sync, std::move(notice)));  // tidy: allow new, private constructor
     const std::string lock = dir + "/lock";
     self->lock_fd_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode);
     if (self->lock_fd_ < 0) {
         return fail(errno_error("open " + lock));
     }
     if (::flock(self->lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-        return fail(Code::unavailable, dir + ": in use by another API server (its lock file is held)");
+        return fail(Code::unavailable,
+                    dir + ": in use by another API server (its lock file is held)");
     }
     CAPSTAN_TRY(self->load(store));
     return self;
@@ -123,7 +131,8 @@ Result<void> Persistence::load_snapshot(Store& store) {
         }
         if (!cursor.at_end()) {
             if (auto replayed = replay_record(*record, store); !replayed) {
-                return fail(with_context(replayed.error(), path + " at offset " + std::to_string(at)));
+                return fail(
+                    with_context(replayed.error(), path + " at offset " + std::to_string(at)));
             }
             ++count;
             continue;
@@ -168,11 +177,13 @@ Result<void> Persistence::load_log(Store& store) {
 Result<void> Persistence::append(const std::vector<Change>& changes) {
     const std::string path = dir_ + "/log";
     if (broken_) {
-        return fail(Code::unavailable, path + ": an earlier write failed and could not be undone; restart");
+        return fail(Code::unavailable,
+                    path + ": an earlier write failed and could not be undone; restart");
     }
     const std::string json = change_record(changes);
     if (json.size() > kRecordBytesMax) {
-        return fail(Code::too_large, "one write of " + std::to_string(json.size()) + " bytes is over the limit");
+        return fail(Code::too_large,
+                    "one write of " + std::to_string(json.size()) + " bytes is over the limit");
     }
     std::string record;
     append_record(record, json);
@@ -189,7 +200,8 @@ Result<void> Persistence::append(const std::vector<Change>& changes) {
 }
 
 void Persistence::compact_if_large(const Store& store) {
-    if (log_bytes_ <= std::max<std::uint64_t>({kLogBytesMin, 2 * store.text_bytes(), snapshot_retry_at_})) {
+    if (log_bytes_ <=
+        std::max<std::uint64_t>({kLogBytesMin, 2 * store.text_bytes(), snapshot_retry_at_})) {
         return;
     }
     if (auto written = write_snapshot(store); !written) {
@@ -220,8 +232,8 @@ Result<void> Persistence::write_snapshot(const Store& store) {
         return fail(errno_error("rename " + temporary));
     }
     CAPSTAN_TRY(sync_directory(dir_));
-    // The snapshot holds all of the log. A crash between rename and here replays the log onto it: same end state,
-    // because each record carries whole objects.
+    // The snapshot holds all of the log. A crash between rename and here replays the log onto it:
+    // same end state, because each record carries whole objects.
     if (::ftruncate(log_fd_, 0) != 0) {
         return fail(errno_error("truncate " + dir_ + "/log"));
     }

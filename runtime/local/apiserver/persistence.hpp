@@ -1,8 +1,10 @@
-// State on disk: one snapshot file and one append-only log, both made of records of length, CRC-32 and JSON.
+// State on disk: one snapshot file and one append-only log, both made of records of length, CRC-32
+// and JSON.
 //
-// Layout below the directory: `lock` (flock), `snapshot` (replaced atomically), `log`. A record is 4 bytes length and
-// 4 bytes CRC-32 (IEEE, of the JSON), both little endian, then the JSON. The last record of a snapshot says how many
-// came before it. A log whose tail is torn is cut at the last whole record. Thread: the server's; calls block on disk.
+// Layout below the directory: `lock` (flock), `snapshot` (replaced atomically), `log`. A record is
+// 4 bytes length and 4 bytes CRC-32 (IEEE, of the JSON), both little endian, then the JSON. The
+// last record of a snapshot says how many came before it. A log whose tail is torn is cut at the
+// last whole record. Thread: the server's; calls block on disk.
 #pragma once
 
 #include "runtime/local/apiserver/store.hpp"
@@ -17,23 +19,30 @@
 
 namespace capstan::local {
 
-inline constexpr std::uint64_t kLogBytesMin = 4u * 1024 * 1024;  // no new snapshot below this log size
+// no new snapshot below this log size
+inline constexpr std::uint64_t kLogBytesMin = 4u * 1024 * 1024;
 inline constexpr std::uint32_t kRecordBytesMax = 64u * 1024 * 1024;
 
 class Persistence {
 public:
     using Notice = std::function<void(const std::string&)>;
 
-    // Takes the lock and loads the state into `store`. Errors: unavailable (locked, I/O), invalid (damaged snapshot).
-    static Result<std::unique_ptr<Persistence>> open(const std::string& dir, bool sync, Store& store, Notice notice);
+    // Takes the lock and loads the state into `store`. Errors: unavailable (locked, I/O), invalid
+    // (damaged snapshot).
+    static Result<std::unique_ptr<Persistence>> open(const std::string& dir,
+                                                     bool sync,
+                                                     Store& store,
+                                                     Notice notice);
     ~Persistence();
     Persistence(const Persistence&) = delete;
     Persistence& operator=(const Persistence&) = delete;
 
-    // Appends one record with all changes. Errors: unavailable (ENOSPC and others); the log is as before then.
+    // Appends one record with all changes. Errors: unavailable (ENOSPC and others); the log is as
+    // before then.
     Result<void> append(const std::vector<Change>& changes);
 
-    // Rewrites the snapshot when the log is above max(kLogBytesMin, 2 x state). A failure is a notice: the log goes on.
+    // Rewrites the snapshot when the log is above max(kLogBytesMin, 2 x state). A failure is a
+    // notice: the log goes on.
     void compact_if_large(const Store& store);
     // Errors: unavailable; the old snapshot and log stay.
     Result<void> write_snapshot(const Store& store);

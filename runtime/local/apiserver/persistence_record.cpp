@@ -78,7 +78,9 @@ std::string change_record(const std::vector<Change>& changes) {
 }
 
 Result<void> replay_record(std::string_view record, Store& store) {
-    CAPSTAN_TRY(json::Value parsed, json::parse(record, {.depth_max = json::kDepthMax + 8, .bytes_max = kRecordBytesMax}));
+    CAPSTAN_TRY(
+        json::Value parsed,
+        json::parse(record, {.depth_max = json::kDepthMax + 8, .bytes_max = kRecordBytesMax}));
     json::Value* changes = parsed.find("c");
     json::Array* items = changes == nullptr ? nullptr : changes->if_array();
     if (items == nullptr) {
@@ -102,7 +104,8 @@ Result<void> replay_record(std::string_view record, Store& store) {
 }
 
 Error errno_error(const std::string& what) {
-    return Error{Code::unavailable, what + ": " + std::strerror(errno), std::chrono::milliseconds{0}};
+    return Error{
+        Code::unavailable, what + ": " + std::strerror(errno), std::chrono::milliseconds{0}};
 }
 
 Result<std::string> read_whole_file(const std::string& path) {

@@ -36,7 +36,8 @@ bool path_matches(const json::Array& urls, std::string_view path) {
         if (url == nullptr) {
             return false;
         }
-        const std::string_view prefix = std::string_view(*url).substr(0, url->size() - (url->ends_with('*') ? 1 : 0));
+        const std::string_view prefix =
+            std::string_view(*url).substr(0, url->size() - (url->ends_with('*') ? 1 : 0));
         return *url == path || (url->ends_with('*') && path.starts_with(prefix));
     });
 }
@@ -74,10 +75,14 @@ bool is_subject(const json::Value& subject, const User& user) {
 
 bool binds(const json::Value& binding, const User& user) {
     const json::Array& subjects = json::View(binding)["subjects"].array();
-    return std::any_of(subjects.begin(), subjects.end(), [&](const json::Value& s) { return is_subject(s, user); });
+    return std::any_of(subjects.begin(), subjects.end(), [&](const json::Value& s) {
+        return is_subject(s, user);
+    });
 }
 
-const json::Value* role_of(const RbacObjects& objects, const json::Value& binding, std::string_view ns) {
+const json::Value* role_of(const RbacObjects& objects,
+                           const json::Value& binding,
+                           std::string_view ns) {
     const json::View reference = json::View(binding)["roleRef"];
     const std::string_view name = reference["name"].string_or("");
     if (reference["kind"].string_or("") == "Role") {
@@ -91,23 +96,28 @@ bool role_allows(const json::Value* role, const AuthzAttributes& wanted) {
         return false;
     }
     const json::Array& rules = json::View(*role)["rules"].array();
-    return std::any_of(rules.begin(), rules.end(), [&](const json::Value& r) { return rule_allows(r, wanted); });
+    return std::any_of(
+        rules.begin(), rules.end(), [&](const json::Value& r) { return rule_allows(r, wanted); });
 }
 
 bool is_master(const User& user) {
     return std::find(user.groups.begin(), user.groups.end(), kGroupMasters) != user.groups.end();
 }
 
-std::string quoted(std::string_view text) { return json::dump(json::Value(text)); }
+std::string quoted(std::string_view text) {
+    return json::dump(json::Value(text));
+}
 
 // One right as the API server prints it.
 std::string right_text(const AuthzAttributes& right) {
     if (!right.non_resource_path.empty()) {
-        return "{NonResourceURLs:[" + quoted(right.non_resource_path) + "], Verbs:[" + quoted(right.verb) + "]}";
+        return "{NonResourceURLs:[" + quoted(right.non_resource_path) + "], Verbs:[" +
+               quoted(right.verb) + "]}";
     }
     const std::string resource =
         right.subresource.empty() ? right.resource : right.resource + "/" + right.subresource;
-    std::string text = "{APIGroups:[" + quoted(right.group) + "], Resources:[" + quoted(resource) + "]";
+    std::string text =
+        "{APIGroups:[" + quoted(right.group) + "], Resources:[" + quoted(resource) + "]";
     if (!right.name.empty()) {
         text += ", ResourceNames:[" + quoted(right.name) + "]";
     }
@@ -125,7 +135,9 @@ std::vector<std::string> strings(const json::Array& list) {
 }
 
 // A rule multiplied out. False: more than kRightsMax.
-bool rights_of_rule(const json::Value& rule, std::string_view ns, std::vector<AuthzAttributes>& out) {
+bool rights_of_rule(const json::Value& rule,
+                    std::string_view ns,
+                    std::vector<AuthzAttributes>& out) {
     const json::View view(rule);
     const auto urls = strings(view["nonResourceURLs"].array());
     const auto groups = strings(view["apiGroups"].array());
@@ -135,7 +147,8 @@ bool rights_of_rule(const json::Value& rule, std::string_view ns, std::vector<Au
         names.emplace_back();
     }
     for (const std::string& verb : strings(view["verbs"].array())) {
-        if (out.size() + urls.size() + groups.size() * resources.size() * names.size() > kRightsMax) {
+        if (out.size() + urls.size() + groups.size() * resources.size() * names.size() >
+            kRightsMax) {
             return false;
         }
         for (const std::string& url : urls) {
@@ -146,7 +159,8 @@ bool rights_of_rule(const json::Value& rule, std::string_view ns, std::vector<Au
                 const std::size_t slash = std::min(resource.find('/'), resource.size());
                 const std::string sub = slash < resource.size() ? resource.substr(slash + 1) : "";
                 for (const std::string& name : names) {
-                    out.push_back({verb, group, resource.substr(0, slash), sub, std::string(ns), name, ""});
+                    out.push_back(
+                        {verb, group, resource.substr(0, slash), sub, std::string(ns), name, ""});
                 }
             }
         }
@@ -155,7 +169,9 @@ bool rights_of_rule(const json::Value& rule, std::string_view ns, std::vector<Au
 }
 
 // What `role` grants in `ns` and `user` does not hold.
-std::vector<std::string> missing_rights(const RbacObjects& objects, const User& user, const json::Value& role,
+std::vector<std::string> missing_rights(const RbacObjects& objects,
+                                        const User& user,
+                                        const json::Value& role,
                                         std::string_view ns) {
     std::vector<AuthzAttributes> rights;
     for (const json::Value& rule : json::View(role)["rules"].array()) {
@@ -177,7 +193,9 @@ std::vector<std::string> missing_rights(const RbacObjects& objects, const User& 
 User service_account_user(std::string_view ns, std::string_view name) {
     const std::string space(ns);
     return {"system:serviceaccount:" + space + ":" + std::string(name),
-            {"system:serviceaccounts", "system:serviceaccounts:" + space, std::string(kGroupAuthenticated)}};
+            {"system:serviceaccounts",
+             "system:serviceaccounts:" + space,
+             std::string(kGroupAuthenticated)}};
 }
 
 bool authorize(const RbacObjects& objects, const User& user, const AuthzAttributes& attributes) {
@@ -193,7 +211,8 @@ bool authorize(const RbacObjects& objects, const User& user, const AuthzAttribut
         return allowed;
     }
     objects.role_bindings(attributes.ns, [&](const json::Value& binding) {
-        allowed = binds(binding, user) && role_allows(role_of(objects, binding, attributes.ns), attributes);
+        allowed = binds(binding, user) &&
+                  role_allows(role_of(objects, binding, attributes.ns), attributes);
         return !allowed;
     });
     return allowed;
@@ -215,36 +234,51 @@ std::string forbidden_text(const User& user, const AuthzAttributes& wanted) {
     if (!wanted.name.empty()) {
         text += " " + quoted(wanted.name);
     }
-    text += " is forbidden: User " + quoted(user.name) + " cannot " + wanted.verb + " resource " + quoted(resource) +
-            " in API group " + quoted(wanted.group);
-    return text + (wanted.ns.empty() ? " at the cluster scope" : " in the namespace " + quoted(wanted.ns));
+    text += " is forbidden: User " + quoted(user.name) + " cannot " + wanted.verb + " resource " +
+            quoted(resource) + " in API group " + quoted(wanted.group);
+    return text +
+           (wanted.ns.empty() ? " at the cluster scope" : " in the namespace " + quoted(wanted.ns));
 }
 
-std::vector<std::string> escalation_of_role(const RbacObjects& objects, const User& user, const json::Value& role,
+std::vector<std::string> escalation_of_role(const RbacObjects& objects,
+                                            const User& user,
+                                            const json::Value& role,
                                             std::string_view ns) {
     const std::string name = std::string(json::View(role)["metadata"]["name"].string_or(""));
-    const AuthzAttributes escalate{
-        "escalate", std::string(kGroup), ns.empty() ? "clusterroles" : "roles", "", std::string(ns), name, ""};
+    const AuthzAttributes escalate{"escalate",
+                                   std::string(kGroup),
+                                   ns.empty() ? "clusterroles" : "roles",
+                                   "",
+                                   std::string(ns),
+                                   name,
+                                   ""};
     if (authorize(objects, user, escalate)) {
         return {};
     }
     return missing_rights(objects, user, role, ns);
 }
 
-std::vector<std::string> escalation_of_binding(const RbacObjects& objects, const User& user,
-                                               const json::Value& binding, std::string_view ns) {
+std::vector<std::string> escalation_of_binding(const RbacObjects& objects,
+                                               const User& user,
+                                               const json::Value& binding,
+                                               std::string_view ns) {
     const json::View reference = json::View(binding)["roleRef"];
     const bool cluster = reference["kind"].string_or("") == "ClusterRole";
     const std::string name(reference["name"].string_or(""));
-    const AuthzAttributes bind{
-        "bind", std::string(kGroup), cluster ? "clusterroles" : "roles", "", std::string(ns), name, ""};
+    const AuthzAttributes bind{"bind",
+                               std::string(kGroup),
+                               cluster ? "clusterroles" : "roles",
+                               "",
+                               std::string(ns),
+                               name,
+                               ""};
     if (authorize(objects, user, bind)) {
         return {};
     }
     const json::Value* role = role_of(objects, binding, ns);
     if (role == nullptr) {
-        return {std::string(cluster ? "clusterroles" : "roles") + "." + std::string(kGroup) + " " + quoted(name) +
-                " not found"};
+        return {std::string(cluster ? "clusterroles" : "roles") + "." + std::string(kGroup) + " " +
+                quoted(name) + " not found"};
     }
     return missing_rights(objects, user, *role, ns);
 }

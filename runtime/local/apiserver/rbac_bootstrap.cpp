@@ -31,18 +31,22 @@ json::Value cluster_role(const char* name, json::Array rules) {
 json::Value binding(const char* name, std::initializer_list<std::string_view> groups) {
     json::Value subjects = json::list();
     for (const std::string_view group : groups) {
-        subjects.push_back({{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "Group"}, {"name", group}});
+        subjects.push_back(
+            {{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "Group"}, {"name", group}});
     }
     return {{"apiVersion", kApiVersion},
             {"kind", "ClusterRoleBinding"},
             {"metadata", metadata(name)},
-            {"roleRef", {{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "ClusterRole"}, {"name", name}}},
+            {"roleRef",
+             {{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "ClusterRole"}, {"name", name}}},
             {"subjects", std::move(subjects)}};
 }
 
-json::Value rule(std::initializer_list<const char*> groups, std::initializer_list<const char*> resources,
+json::Value rule(std::initializer_list<const char*> groups,
+                 std::initializer_list<const char*> resources,
                  json::Value verbs) {
-    return {{"apiGroups", words(groups)}, {"resources", words(resources)}, {"verbs", std::move(verbs)}};
+    return {
+        {"apiGroups", words(groups)}, {"resources", words(resources)}, {"verbs", std::move(verbs)}};
 }
 
 json::Value paths(std::initializer_list<const char*> urls) {
@@ -51,9 +55,16 @@ json::Value paths(std::initializer_list<const char*> urls) {
 
 // What a user of a namespace works with; `verbs` is what sets view, edit and admin apart.
 void workload_rules(json::Array& rules, const json::Value& verbs) {
-    rules.push_back(rule({""}, {"configmaps", "endpoints", "persistentvolumeclaims", "pods", "serviceaccounts", "services"},
+    rules.push_back(rule({""},
+                         {"configmaps",
+                          "endpoints",
+                          "persistentvolumeclaims",
+                          "pods",
+                          "serviceaccounts",
+                          "services"},
                          verbs));
-    rules.push_back(rule({"apps"}, {"statefulsets", "statefulsets/scale", "controllerrevisions"}, verbs));
+    rules.push_back(
+        rule({"apps"}, {"statefulsets", "statefulsets/scale", "controllerrevisions"}, verbs));
     rules.push_back(rule({"batch"}, {"jobs", "cronjobs"}, verbs));
     rules.push_back(rule({"policy"}, {"poddisruptionbudgets"}, verbs));
 }
@@ -71,13 +82,17 @@ void editing_rules(json::Array& rules) {
     const json::Value write = words({"create", "delete", "deletecollection", "patch", "update"});
     workload_rules(rules, write);
     rules.push_back(rule({""}, {"secrets"}, write));
-    rules.push_back(rule({"coordination.k8s.io"}, {"leases"},
-                         words({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})));
+    rules.push_back(rule(
+        {"coordination.k8s.io"},
+        {"leases"},
+        words(
+            {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})));
 }
 
 json::Value everything() {
     json::Array rules;
-    rules.push_back({{"apiGroups", words({"*"})}, {"resources", words({"*"})}, {"verbs", words({"*"})}});
+    rules.push_back(
+        {{"apiGroups", words({"*"})}, {"resources", words({"*"})}, {"verbs", words({"*"})}});
     rules.push_back({{"nonResourceURLs", words({"*"})}, {"verbs", words({"*"})}});
     return cluster_role("cluster-admin", std::move(rules));
 }
@@ -85,10 +100,20 @@ json::Value everything() {
 }  // namespace
 
 std::vector<json::Value> bootstrap_rbac() {
-    json::Array discovery{paths({"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*",
-                                 "/readyz", "/version", "/version/"})};
+    json::Array discovery{paths({"/api",
+                                 "/api/*",
+                                 "/apis",
+                                 "/apis/*",
+                                 "/healthz",
+                                 "/livez",
+                                 "/openapi",
+                                 "/openapi/*",
+                                 "/readyz",
+                                 "/version",
+                                 "/version/"})};
     json::Array info{paths({"/healthz", "/livez", "/readyz", "/version", "/version/"})};
-    json::Array basic{rule({"authorization.k8s.io"}, {"selfsubjectaccessreviews", "selfsubjectrulesreviews"},
+    json::Array basic{rule({"authorization.k8s.io"},
+                           {"selfsubjectaccessreviews", "selfsubjectrulesreviews"},
                            words({"create"}))};
     json::Array view;
     reading_rules(view);
@@ -96,8 +121,11 @@ std::vector<json::Value> bootstrap_rbac() {
     editing_rules(edit);
     json::Array admin;
     editing_rules(admin);
-    admin.push_back(rule({"rbac.authorization.k8s.io"}, {"roles", "rolebindings"},
-                         words({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})));
+    admin.push_back(rule(
+        {"rbac.authorization.k8s.io"},
+        {"roles", "rolebindings"},
+        words(
+            {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})));
     return {
         everything(),
         cluster_role("system:discovery", std::move(discovery)),

@@ -19,7 +19,10 @@ std::optional<std::uint64_t> to_number(std::string_view text) {
 }
 
 StatusError invalid_option(std::string_view field, std::string message) {
-    return invalid("meta.k8s.io", "ListOptions", "", {{"FieldValueInvalid", std::move(message), std::string(field)}});
+    return invalid("meta.k8s.io",
+                   "ListOptions",
+                   "",
+                   {{"FieldValueInvalid", std::move(message), std::string(field)}});
 }
 
 StatusError too_new(std::uint64_t wanted, std::uint64_t current) {
@@ -84,37 +87,45 @@ Answer<ListRequest> list_request(const RequestInfo& info, std::uint64_t current)
     if (!limit.empty()) {
         const auto number = to_number(limit);
         if (!number || *number > kPageItemsMax) {
-            return refuse(bad_request("limit: not a number of items: \"" + std::string(limit) + "\""));
+            return refuse(
+                bad_request("limit: not a number of items: \"" + std::string(limit) + "\""));
         }
         request.limit = static_cast<std::size_t>(*number);
     }
     if (!info.parameter("sendInitialEvents").empty()) {
-        return refuse(invalid_option("sendInitialEvents", "Forbidden: sendInitialEvents is forbidden for list"));
+        return refuse(invalid_option("sendInitialEvents",
+                                     "Forbidden: sendInitialEvents is forbidden for list"));
     }
     if (!match.empty()) {
         if (!token.empty()) {
-            return refuse(invalid_option("resourceVersionMatch",
-                                         "Forbidden: resourceVersionMatch is forbidden when continue is provided"));
+            return refuse(invalid_option(
+                "resourceVersionMatch",
+                "Forbidden: resourceVersionMatch is forbidden when continue is provided"));
         }
         if (version.empty()) {
-            return refuse(invalid_option("resourceVersionMatch", "Forbidden: resourceVersionMatch is forbidden unless "
-                                                                 "resourceVersion is provided"));
+            return refuse(invalid_option("resourceVersionMatch",
+                                         "Forbidden: resourceVersionMatch is forbidden unless "
+                                         "resourceVersion is provided"));
         }
         if (match != "Exact" && match != "NotOlderThan") {
-            return refuse(invalid_option("resourceVersionMatch", "Unsupported value: \"" + std::string(match) + "\""));
+            return refuse(invalid_option("resourceVersionMatch",
+                                         "Unsupported value: \"" + std::string(match) + "\""));
         }
         if (match == "Exact" && version == "0") {
-            return refuse(invalid_option("resourceVersionMatch", "Forbidden: resourceVersionMatch \"exact\" is "
-                                                                 "forbidden for resourceVersion \"0\""));
+            return refuse(invalid_option("resourceVersionMatch",
+                                         "Forbidden: resourceVersionMatch \"exact\" is "
+                                         "forbidden for resourceVersion \"0\""));
         }
     }
     if (!token.empty()) {
         const auto from = parse_continue(token);
         if (!from) {
-            return refuse(bad_request("continue key is not valid: \"" + std::string(token.substr(0, 64)) + "\""));
+            return refuse(bad_request("continue key is not valid: \"" +
+                                      std::string(token.substr(0, 64)) + "\""));
         }
         if (!version.empty() && version != "0") {
-            return refuse(bad_request("specifying resource version is not allowed when using continue"));
+            return refuse(
+                bad_request("specifying resource version is not allowed when using continue"));
         }
         request.exact = from->revision;
         request.after = from->after;
@@ -125,7 +136,8 @@ Answer<ListRequest> list_request(const RequestInfo& info, std::uint64_t current)
     }
     const auto wanted = to_number(version);
     if (!wanted) {
-        return refuse(bad_request("resourceVersion: Invalid value: \"" + std::string(version) + "\""));
+        return refuse(
+            bad_request("resourceVersion: Invalid value: \"" + std::string(version) + "\""));
     }
     if (*wanted > current) {
         return refuse(too_new(*wanted, current));
@@ -137,7 +149,10 @@ Answer<ListRequest> list_request(const RequestInfo& info, std::uint64_t current)
 }
 
 // `items`: rendered, joined by commas; `values`: the same for tables.
-ApiResponse list_response(const Call& call, const json::Value& metadata, std::string items, json::Value values) {
+ApiResponse list_response(const Call& call,
+                          const json::Value& metadata,
+                          std::string items,
+                          json::Value values) {
     const ResourceKind& kind = *call.kind;
     const bool partial = call.render.as == Representation::metadata;
     if (call.render.as == Representation::table) {
@@ -145,19 +160,28 @@ ApiResponse list_response(const Call& call, const json::Value& metadata, std::st
                                   {"apiVersion", kind.gvk.api_version()},
                                   {"metadata", metadata},
                                   {"items", std::move(values)}};
-        return json_response(200, json::dump(to_table(kind.gvk, list,
-                                                      kind.printer_columns.is_array() ? &kind.printer_columns : nullptr,
-                                                      call.render.include, call.render.now)) + "\n");
+        return json_response(
+            200,
+            json::dump(to_table(kind.gvk,
+                                list,
+                                kind.printer_columns.is_array() ? &kind.printer_columns : nullptr,
+                                call.render.include,
+                                call.render.now)) +
+                "\n");
     }
-    return json_response(200, "{\"kind\":" + json::dump(partial ? "PartialObjectMetadataList" : kind.list_kind()) +
-                                  ",\"apiVersion\":" +
-                                  json::dump(partial ? "meta.k8s.io/v1" : kind.gvk.api_version()) +
-                                  ",\"metadata\":" + json::dump(metadata) + ",\"items\":[" + items + "]}\n");
+    return json_response(
+        200,
+        "{\"kind\":" + json::dump(partial ? "PartialObjectMetadataList" : kind.list_kind()) +
+            ",\"apiVersion\":" + json::dump(partial ? "meta.k8s.io/v1" : kind.gvk.api_version()) +
+            ",\"metadata\":" + json::dump(metadata) + ",\"items\":[" + items + "]}\n");
 }
 
 // Today's objects with every change after `revision` undone. False: nothing has changed since.
-bool past_objects(const WatchHub& hub, const std::string& storage, std::uint64_t revision,
-                  const Store::Objects& now, Store::Objects& past) {
+bool past_objects(const WatchHub& hub,
+                  const std::string& storage,
+                  std::uint64_t revision,
+                  const Store::Objects& now,
+                  Store::Objects& past) {
     auto undone = hub.undo(storage, revision);
     if (undone.empty()) {
         return false;
@@ -180,7 +204,8 @@ Answer<ApiResponse> ApiServer::State::get(Call& call) {
     if (!found) {
         return refuse(call.missing());
     }
-    if (const auto wanted = to_number(call.info.parameter("resourceVersion")); wanted && *wanted > store.revision()) {
+    if (const auto wanted = to_number(call.info.parameter("resourceVersion"));
+        wanted && *wanted > store.revision()) {
         return refuse(too_new(*wanted, store.revision()));
     }
     return render(call, *found, 200);
@@ -190,8 +215,9 @@ Answer<Selection> ApiServer::State::selection(const Call& call) const {
     Selection selection;
     selection.ns = call.info.ns;
     CAPSTAN_TRY(selection.labels, LabelSelector::parse(call.info.parameter("labelSelector")));
-    CAPSTAN_TRY(selection.fields,
-                FieldSelector::parse(call.info.parameter("fieldSelector"), call.kind->selectable_fields));
+    CAPSTAN_TRY(
+        selection.fields,
+        FieldSelector::parse(call.info.parameter("fieldSelector"), call.kind->selectable_fields));
     if (call.kind->storage == "events" && call.kind->gvk.group == "events.k8s.io") {
         selection.fields.rename_prefix("regarding.", "involvedObject.");  // as stored
         selection.fields.rename_prefix("reportingController", "reportingComponent");
@@ -208,8 +234,9 @@ Answer<ApiResponse> ApiServer::State::list(Call& call) {
         return refuse(too_new(revision, store.revision()));
     }
     if (revision < hub.oldest(kind.storage)) {
-        return refuse(expired("The provided continue parameter is too old to display a consistent list result. You "
-                              "can start a new list without the continue parameter."));
+        return refuse(expired(
+            "The provided continue parameter is too old to display a consistent list result. You "
+            "can start a new list without the continue parameter."));
     }
     Store::Objects past;
     const Store::Objects* objects = &store.objects(kind.storage);
@@ -222,7 +249,9 @@ Answer<ApiResponse> ApiServer::State::list(Call& call) {
     std::size_t count = 0;
     std::size_t remaining = 0;
     const std::string prefix = wanted.ns.empty() ? std::string() : wanted.ns + "/";
-    for (auto it = objects->lower_bound(prefix); it != objects->end() && it->first.starts_with(prefix); ++it) {
+    for (auto it = objects->lower_bound(prefix);
+         it != objects->end() && it->first.starts_with(prefix);
+         ++it) {
         if (it->first <= request.after || !wanted.matches(it->first, it->second->value)) {
             continue;
         }
@@ -261,23 +290,27 @@ Answer<PodLogRequest> ApiServer::State::pod_log(const Call& call) const {
     request.follow = call.info.flag("follow");
     request.previous = call.info.flag("previous");
     request.timestamps = call.info.flag("timestamps");
-    for (const auto& [name, field] : {std::pair<std::string_view, long long*>{"tailLines", &request.tail_lines},
-                                      {"sinceSeconds", &request.since_seconds},
-                                      {"limitBytes", &request.limit_bytes}}) {
+    for (const auto& [name, field] :
+         {std::pair<std::string_view, long long*>{"tailLines", &request.tail_lines},
+          {"sinceSeconds", &request.since_seconds},
+          {"limitBytes", &request.limit_bytes}}) {
         const std::string_view text = call.info.parameter(name);
         if (text.empty()) {
             continue;
         }
         const auto number = to_number(text);
         if (!number || *number > static_cast<std::uint64_t>(INT64_MAX)) {
-            return refuse(bad_request(std::string(name) + ": not a number: \"" + std::string(text) + "\""));
+            return refuse(
+                bad_request(std::string(name) + ": not a number: \"" + std::string(text) + "\""));
         }
         *field = static_cast<long long>(*number);
     }
     if (request.container.empty()) {
         const json::Array& containers = json::View(pod->value)["spec"]["containers"].array();
-        const std::string_view chosen = json::View(
-            pod->value)["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"].string_or("");
+        const std::string_view chosen =
+            json::View(
+                pod->value)["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"]
+                .string_or("");
         if (!chosen.empty()) {
             request.container = chosen;
         } else if (!containers.empty()) {

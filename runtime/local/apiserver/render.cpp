@@ -21,7 +21,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kEventFie
 }};
 
 bool is_other_event_api(const ResourceKind& kind) {
-    return kind.plural == "events" && !kind.custom && kind.gvk.api_version() != kind.storage_api_version;
+    return kind.plural == "events" && !kind.custom &&
+           kind.gvk.api_version() != kind.storage_api_version;
 }
 
 json::Value metadata_only(const Stored& object, bool list_item) {
@@ -81,7 +82,9 @@ MediaType parse_media_type(std::string_view text) {
     return media;
 }
 
-bool is_json(std::string_view type) { return type == "application/json" || type == "*/*" || type == "application/*"; }
+bool is_json(std::string_view type) {
+    return type == "application/json" || type == "*/*" || type == "application/*";
+}
 
 }  // namespace
 
@@ -122,8 +125,8 @@ Answer<Representation> parse_accept(std::string_view accept) {
 bool accepts_aggregated_discovery(std::string_view accept) {
     for (const std::string_view part : split(accept, ',')) {
         const MediaType media = parse_media_type(part);
-        if (media.as == "APIGroupDiscoveryList" && media.group == "apidiscovery.k8s.io" && media.version == "v2" &&
-            is_json(media.type)) {
+        if (media.as == "APIGroupDiscoveryList" && media.group == "apidiscovery.k8s.io" &&
+            media.version == "v2" && is_json(media.type)) {
             return true;
         }
     }
@@ -139,11 +142,16 @@ json::Value value_at_version(const Stored& object, const ResourceKind& kind) {
     return value;
 }
 
-std::string render_object(const Stored& object, const ResourceKind& kind, const RenderOptions& options) {
+std::string render_object(const Stored& object,
+                          const ResourceKind& kind,
+                          const RenderOptions& options) {
     if (options.as == Representation::table) {
-        return json::dump(to_table(kind.gvk, value_at_version(object, kind),
-                                   kind.printer_columns.is_array() ? &kind.printer_columns : nullptr, options.include,
-                                   options.now));
+        return json::dump(
+            to_table(kind.gvk,
+                     value_at_version(object, kind),
+                     kind.printer_columns.is_array() ? &kind.printer_columns : nullptr,
+                     options.include,
+                     options.now));
     }
     if (options.as == Representation::metadata) {
         return json::dump(metadata_only(object, false));
@@ -155,12 +163,15 @@ std::string render_object(const Stored& object, const ResourceKind& kind, const 
     if (api_version == kind.storage_api_version) {
         return object.text;
     }
-    std::string out = "{\"apiVersion\":" + json::dump(api_version) + ",\"kind\":" + json::dump(kind.gvk.kind) + ",";
+    std::string out = "{\"apiVersion\":" + json::dump(api_version) +
+                      ",\"kind\":" + json::dump(kind.gvk.kind) + ",";
     out += object.rest();
     return out;
 }
 
-std::string render_list_item(const Stored& object, const ResourceKind& kind, const RenderOptions& options) {
+std::string render_list_item(const Stored& object,
+                             const ResourceKind& kind,
+                             const RenderOptions& options) {
     if (options.as == Representation::metadata) {
         return json::dump(metadata_only(object, true));
     }

@@ -1,4 +1,5 @@
-// How a stored object leaves the server: served version, metadata only, table; and the Accept header that asks for it.
+// How a stored object leaves the server: served version, metadata only, table; and the Accept
+// header that asks for it.
 #pragma once
 
 #include "runtime/local/apiserver/resource_kind.hpp"
@@ -25,9 +26,14 @@ struct RenderOptions {
 Answer<Representation> parse_accept(std::string_view accept);
 bool accepts_aggregated_discovery(std::string_view accept);
 
-// One object's JSON at the version of `kind`. `in_list`: items of builtin lists carry no apiVersion and kind.
-std::string render_object(const Stored& object, const ResourceKind& kind, const RenderOptions& options);
-std::string render_list_item(const Stored& object, const ResourceKind& kind, const RenderOptions& options);
+// One object's JSON at the version of `kind`. `in_list`: items of builtin lists carry no apiVersion
+// and kind.
+std::string render_object(const Stored& object,
+                          const ResourceKind& kind,
+                          const RenderOptions& options);
+std::string render_list_item(const Stored& object,
+                             const ResourceKind& kind,
+                             const RenderOptions& options);
 // The object as a value at the version of `kind`.
 json::Value value_at_version(const Stored& object, const ResourceKind& kind);
 

@@ -24,7 +24,8 @@ bool split_path(std::string_view path, std::vector<std::string>& segments) {
         }
         const std::size_t end = std::min(path.find('/'), path.size());
         auto segment = percent_decode(path.substr(0, end), false);
-        // An escaped slash or dot segment could reach another endpoint than the one that was authorised.
+        // An escaped slash or dot segment could reach another endpoint than the one that was
+        // authorised.
         if (!segment || *segment == "." || *segment == ".." ||
             segment->find_first_of(std::string_view("/%\0", 3)) != std::string::npos) {
             return false;
@@ -62,7 +63,8 @@ bool parse_resource_segments(RequestInfo& info, std::size_t at) {
         ++at;
     }
     const std::size_t left = segments.size() - at;
-    if (left >= 3 && segments[at] == "namespaces" && segments[at + 2] != "status" && segments[at + 2] != "finalize") {
+    if (left >= 3 && segments[at] == "namespaces" && segments[at + 2] != "status" &&
+        segments[at + 2] != "finalize") {
         info.ns = segments[at + 1];
         at += 2;
     } else if (left >= 2 && segments[at] == "namespaces") {
@@ -100,7 +102,8 @@ Answer<std::string> verb_of(std::string_view method, const RequestInfo& info) {
     if (method == "DELETE") {
         return std::string(info.name.empty() ? "deletecollection" : "delete");
     }
-    return refuse(method_not_allowed("the server does not allow this method on the requested resource"));
+    return refuse(
+        method_not_allowed("the server does not allow this method on the requested resource"));
 }
 
 }  // namespace

@@ -11,13 +11,19 @@ namespace {
 
 std::vector<std::string> builtin_fields(const BuiltinKind& kind) {
     if (kind.plural == "pods") {
-        return {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
-                "status.phase", "status.podIP", "status.nominatedNodeName"};
+        return {"spec.nodeName",
+                "spec.restartPolicy",
+                "spec.schedulerName",
+                "spec.serviceAccountName",
+                "status.phase",
+                "status.podIP",
+                "status.nominatedNodeName"};
     }
     if (kind.plural == "events") {
         const std::string object = kind.group.empty() ? "involvedObject" : "regarding";
         std::vector<std::string> fields = {"reason", "reportingComponent", "source", "type"};
-        for (const char* field : {"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"}) {
+        for (const char* field :
+             {"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"}) {
             fields.push_back(object + "." + field);
         }
         return fields;
@@ -82,7 +88,8 @@ ParsedVersion parse_version(std::string_view text) {
     std::size_t at = 0;
     const auto number = [&](long& out) {
         const std::size_t start = at;
-        while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0 && at - start < 9) {
+        while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0 &&
+               at - start < 9) {
             out = out * 10 + (text[at++] - '0');
         }
         return at > start;
@@ -91,7 +98,8 @@ ParsedVersion parse_version(std::string_view text) {
         return parsed;
     }
     parsed.stability = 3;
-    for (const auto& [word, stability] : {std::pair<std::string_view, int>{"beta", 2}, {"alpha", 1}}) {
+    for (const auto& [word, stability] :
+         {std::pair<std::string_view, int>{"beta", 2}, {"alpha", 1}}) {
         if (text.substr(at).starts_with(word)) {
             at += word.size();
             parsed.stability = stability;
@@ -143,7 +151,9 @@ Registry::Registry() {
     rebuild();
 }
 
-KindPtr Registry::find(std::string_view group, std::string_view version, std::string_view plural) const {
+KindPtr Registry::find(std::string_view group,
+                       std::string_view version,
+                       std::string_view plural) const {
     const auto found = by_path_.find(path_of(group, version, plural));
     return found == by_path_.end() ? nullptr : found->second;
 }
@@ -189,8 +199,14 @@ void Registry::erase_crd(const std::string& name) {
 std::vector<OpenApiKind> Registry::openapi_kinds() const {
     std::vector<OpenApiKind> out;
     for (const KindPtr& kind : kinds_) {
-        out.push_back({kind->gvk.group, kind->gvk.version, kind->gvk.kind, kind->plural, kind->namespaced,
-                       kind->subresources, kind->custom ? &kind->raw_schema : nullptr, kind->create_only});
+        out.push_back({kind->gvk.group,
+                       kind->gvk.version,
+                       kind->gvk.kind,
+                       kind->plural,
+                       kind->namespaced,
+                       kind->subresources,
+                       kind->custom ? &kind->raw_schema : nullptr,
+                       kind->create_only});
     }
     return out;
 }

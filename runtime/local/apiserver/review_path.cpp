@@ -40,8 +40,9 @@ Answer<ApiResponse> ApiServer::State::review(Call& call) {
     body.set("apiVersion", call.kind->gvk.api_version());
     body.set("kind", kind);
     if (kind == "SelfSubjectReview") {
-        body["status"] = {{"userInfo", {{"username", call.request.user.name},
-                                        {"groups", strings(call.request.user.groups)}}}};
+        body["status"] = {{"userInfo",
+                           {{"username", call.request.user.name},
+                            {"groups", strings(call.request.user.groups)}}}};
         return json_response(201, json::dump(body) + "\n");
     }
     const json::View spec = json::View(body)["spec"];
@@ -56,7 +57,8 @@ Answer<ApiResponse> ApiServer::State::review(Call& call) {
         return refuse(method_not_allowed(kind + " is not evaluated by this server"));
     }
     const AuthzAttributes attributes = attributes_of(spec);
-    const bool master = std::find(user.groups.begin(), user.groups.end(), kGroupMasters) != user.groups.end();
+    const bool master =
+        std::find(user.groups.begin(), user.groups.end(), kGroupMasters) != user.groups.end();
     const bool allowed = !options.rbac || master || authorize(rbac_objects(), user, attributes);
     body["status"] = {{"allowed", allowed}};
     return json_response(201, json::dump(body) + "\n");

@@ -17,7 +17,8 @@ std::string selector_text(const json::Value* selector) {
     }
     std::string out;
     for (const json::Member& member : json::View(*selector)["matchLabels"].object()) {
-        out += (out.empty() ? "" : ",") + member.key + "=" + std::string(json::View(member.value).string_or(""));
+        out += (out.empty() ? "" : ",") + member.key + "=" +
+               std::string(json::View(member.value).string_or(""));
     }
     return out;
 }
@@ -82,8 +83,11 @@ Answer<ApiResponse> ApiServer::State::scale(Call& call) {
     }
     const auto replicas = view["spec"]["replicas"].as_int();
     if (!replicas || replicas.value() < 0) {
-        return refuse(invalid("autoscaling", "Scale", call.info.name,
-                              {{"FieldValueInvalid", "Invalid value: must be greater than or equal to 0",
+        return refuse(invalid("autoscaling",
+                              "Scale",
+                              call.info.name,
+                              {{"FieldValueInvalid",
+                                "Invalid value: must be greater than or equal to 0",
                                 "spec.replicas"}}));
     }
     json::Value updated = value_at_version(*live, kind);
@@ -99,7 +103,10 @@ Answer<ApiResponse> ApiServer::State::scale(Call& call) {
     Call inner = call;
     inner.info.subresource.clear();
     CAPSTAN_TRY(check_identity(inner, updated));
-    track_update(&live->value, updated, kind.merge_schema(), {call.manager, kind.gvk.api_version(), "scale", call.now});
+    track_update(&live->value,
+                 updated,
+                 kind.merge_schema(),
+                 {call.manager, kind.gvk.api_version(), "scale", call.now});
     auto stored = store_update(inner, live, std::move(updated), false);
     if (!stored || call.dry_run) {
         store.rollback();
@@ -120,8 +127,9 @@ Answer<ApiResponse> ApiServer::State::create_token(Call& call) {
     CAPSTAN_TRY(json::Value body, parse_body(call));
     body.set("apiVersion", "authentication.k8s.io/v1");
     body.set("kind", "TokenRequest");
-    body["status"] = {{"token", options.service_account_token(call.info.ns, call.info.name)},
-                      {"expirationTimestamp", to_rfc3339(clock.wall_now() + std::chrono::hours(24 * 365))}};
+    body["status"] = {
+        {"token", options.service_account_token(call.info.ns, call.info.name)},
+        {"expirationTimestamp", to_rfc3339(clock.wall_now() + std::chrono::hours(24 * 365))}};
     return json_response(201, json::dump(body) + "\n");
 }
 

@@ -8,14 +8,14 @@ namespace capstan::local {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kForbidden{"$ref", "definitions", "dependencies", "patternProperties",
-                                                     "additionalItems"};
+constexpr std::array<std::string_view, 5> kForbidden{
+    "$ref", "definitions", "dependencies", "patternProperties", "additionalItems"};
 
 // What a place in the schema may carry.
 enum class Role : std::uint8_t {
     root,
-    field,     // a specified field, item or additional property: must have a type
-    junctor,   // inside allOf, anyOf, oneOf, not: bounds only
+    field,    // a specified field, item or additional property: must have a type
+    junctor,  // inside allOf, anyOf, oneOf, not: bounds only
 };
 
 Failure invalid(const std::string& path, std::string_view what) {
@@ -24,11 +24,15 @@ Failure invalid(const std::string& path, std::string_view what) {
 
 class Compiler {
 public:
-    Result<std::unique_ptr<SchemaNode>> compile(const json::Value& schema, const std::string& path, Role role,
+    Result<std::unique_ptr<SchemaNode>> compile(const json::Value& schema,
+                                                const std::string& path,
+                                                Role role,
                                                 std::size_t depth) {
         if (depth > kSchemaDepthMax || ++nodes_ > kSchemaNodesMax) {
-            return fail(Code::too_large, path + ": the schema is deeper than " + std::to_string(kSchemaDepthMax) +
-                                             " levels or has more than " + std::to_string(kSchemaNodesMax) + " nodes");
+            return fail(Code::too_large,
+                        path + ": the schema is deeper than " + std::to_string(kSchemaDepthMax) +
+                            " levels or has more than " + std::to_string(kSchemaNodesMax) +
+                            " nodes");
         }
         if (!schema.is_object()) {
             return invalid(path, "Invalid value: must be an object");
@@ -42,28 +46,35 @@ public:
         CAPSTAN_TRY(read_junctors(schema, path, depth, node->rules));
         CAPSTAN_TRY(check_list(path, *node));
         read_cel(schema, *node);
-        if (const json::Value* value = schema.find("default"); value != nullptr && !value->is_null()) {
+        if (const json::Value* value = schema.find("default");
+            value != nullptr && !value->is_null()) {
             node->default_value = *value;
         }
         return node;
     }
 
 private:
-    static Result<void> check_forbidden(const json::Value& schema, const std::string& path, Role role) {
+    static Result<void> check_forbidden(const json::Value& schema,
+                                        const std::string& path,
+                                        Role role) {
         for (const std::string_view name : kForbidden) {
             if (schema.find(name) != nullptr) {
-                return invalid(path + "." + std::string(name), "Forbidden: " + std::string(name) + " is not supported");
+                return invalid(path + "." + std::string(name),
+                               "Forbidden: " + std::string(name) + " is not supported");
             }
         }
         if (json::View(schema)["uniqueItems"].bool_or(false)) {
-            return invalid(path + ".uniqueItems", "Forbidden: uniqueItems cannot be set to true since the runtime "
-                                                  "complexity becomes quadratic");
+            return invalid(path + ".uniqueItems",
+                           "Forbidden: uniqueItems cannot be set to true since the runtime "
+                           "complexity becomes quadratic");
         }
         if (role != Role::junctor) {
             return ok();
         }
-        const bool int_or_string_branch = schema.find("type") != nullptr && schema.if_object()->size() == 1;
-        for (const std::string_view name : {"type", "default", "additionalProperties", "nullable"}) {
+        const bool int_or_string_branch =
+            schema.find("type") != nullptr && schema.if_object()->size() == 1;
+        for (const std::string_view name :
+             {"type", "default", "additionalProperties", "nullable"}) {
             if (schema.find(name) != nullptr && !(name == "type" && int_or_string_branch)) {
                 return invalid(path + "." + std::string(name),
                                "Forbidden: must be empty to be structural");
@@ -72,7 +83,9 @@ private:
         return ok();
     }
 
-    static Result<void> read_extensions(const json::Value& schema, const std::string& path, SchemaNode& node) {
+    static Result<void> read_extensions(const json::Value& schema,
+                                        const std::string& path,
+                                        SchemaNode& node) {
         const json::View view(schema);
         node.preserve_unknown_fields = view["x-kubernetes-preserve-unknown-fields"].bool_or(false);
         node.int_or_string = view["x-kubernetes-int-or-string"].bool_or(false);
@@ -85,7 +98,8 @@ private:
             node.list_type = ListType::map;
         } else if (list != "atomic") {
             return invalid(path + ".x-kubernetes-list-type",
-                           "Unsupported value: \"" + std::string(list) + R"(": supported values: "atomic", "map", "set")");
+                           "Unsupported value: \"" + std::string(list) +
+                               R"(": supported values: "atomic", "map", "set")");
         }
         for (const json::Value& key : view["x-kubernetes-list-map-keys"].array()) {
             if (key.is_string()) {
@@ -97,12 +111,16 @@ private:
             node.map_type = MapType::atomic;
         } else if (map != "granular") {
             return invalid(path + ".x-kubernetes-map-type",
-                           "Unsupported value: \"" + std::string(map) + R"(": supported values: "atomic", "granular")");
+                           "Unsupported value: \"" + std::string(map) +
+                               R"(": supported values: "atomic", "granular")");
         }
         return ok();
     }
 
-    static Result<void> read_type(const json::Value& schema, const std::string& path, Role role, SchemaNode& node) {
+    static Result<void> read_type(const json::Value& schema,
+                                  const std::string& path,
+                                  Role role,
+                                  SchemaNode& node) {
         struct Named {
             std::string_view name;
             SchemaType type;
@@ -119,29 +137,38 @@ private:
                 return invalid(path + ".type", "Required value: must not be empty at the root");
             }
             if (role == Role::field && !node.int_or_string && !node.preserve_unknown_fields) {
-                return invalid(path + ".type", "Required value: must not be empty for specified object fields, array "
-                                               "items and additional properties");
+                return invalid(
+                    path + ".type",
+                    "Required value: must not be empty for specified object fields, array "
+                    "items and additional properties");
             }
             return ok();
         }
-        const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const Named& n) { return n.name == name; });
+        const auto found = std::find_if(
+            kTypes.begin(), kTypes.end(), [&](const Named& n) { return n.name == name; });
         if (found == kTypes.end()) {
             return invalid(path + ".type", "Unsupported value: \"" + std::string(name) + "\"");
         }
         if (node.int_or_string) {
-            return invalid(path + ".type", "Invalid value: must be empty if x-kubernetes-int-or-string is true");
+            return invalid(path + ".type",
+                           "Invalid value: must be empty if x-kubernetes-int-or-string is true");
         }
         if (role == Role::root && found->type != SchemaType::object) {
             return invalid(path + ".type", "Invalid value: must be object at the root");
         }
         if (node.embedded_resource && found->type != SchemaType::object) {
-            return invalid(path + ".type", "Invalid value: must be object if x-kubernetes-embedded-resource is true");
+            return invalid(
+                path + ".type",
+                "Invalid value: must be object if x-kubernetes-embedded-resource is true");
         }
         node.type = found->type;
         return ok();
     }
 
-    Result<void> read_children(const json::Value& schema, const std::string& path, Role role, std::size_t depth,
+    Result<void> read_children(const json::Value& schema,
+                               const std::string& path,
+                               Role role,
+                               std::size_t depth,
                                SchemaNode& node) {
         const Role below = role == Role::junctor ? Role::junctor : Role::field;
         if (const json::Value* properties = schema.find("properties"); properties != nullptr) {
@@ -149,16 +176,21 @@ private:
                 return invalid(path + ".properties", "Invalid value: must be an object");
             }
             for (const json::Member& member : *properties->if_object()) {
-                CAPSTAN_TRY(auto child,
-                            compile(member.value, path + ".properties[" + member.key + "]", below, depth + 1));
+                CAPSTAN_TRY(
+                    auto child,
+                    compile(
+                        member.value, path + ".properties[" + member.key + "]", below, depth + 1));
                 node.properties.push_back({member.key, std::move(child)});
             }
-            std::sort(node.properties.begin(), node.properties.end(),
-                      [](const SchemaProperty& a, const SchemaProperty& b) { return a.name < b.name; });
+            std::sort(
+                node.properties.begin(),
+                node.properties.end(),
+                [](const SchemaProperty& a, const SchemaProperty& b) { return a.name < b.name; });
         }
         if (const json::Value* items = schema.find("items"); items != nullptr) {
             if (items->is_array()) {
-                return invalid(path + ".items", "Forbidden: items must be a schema object and not an array");
+                return invalid(path + ".items",
+                               "Forbidden: items must be a schema object and not an array");
             }
             CAPSTAN_TRY(node.items, compile(*items, path + ".items", below, depth + 1));
         } else if (node.type == SchemaType::array) {
@@ -167,7 +199,9 @@ private:
         return read_additional(schema, path, depth, node);
     }
 
-    Result<void> read_additional(const json::Value& schema, const std::string& path, std::size_t depth,
+    Result<void> read_additional(const json::Value& schema,
+                                 const std::string& path,
+                                 std::size_t depth,
                                  SchemaNode& node) {
         const json::Value* additional = schema.find("additionalProperties");
         if (additional == nullptr) {
@@ -175,7 +209,8 @@ private:
         }
         const std::string where = path + ".additionalProperties";
         if (!node.properties.empty()) {
-            return invalid(where, "Forbidden: additionalProperties and properties are mutual exclusive");
+            return invalid(where,
+                           "Forbidden: additionalProperties and properties are mutual exclusive");
         }
         if (const bool* allowed = additional->if_bool()) {
             if (!*allowed) {
@@ -186,11 +221,14 @@ private:
             node.additional_properties->nullable = true;
             return ok();
         }
-        CAPSTAN_TRY(node.additional_properties, compile(*additional, where, Role::field, depth + 1));
+        CAPSTAN_TRY(node.additional_properties,
+                    compile(*additional, where, Role::field, depth + 1));
         return ok();
     }
 
-    static Result<void> read_rules(const json::Value& schema, const std::string& path, ValueRules& rules) {
+    static Result<void> read_rules(const json::Value& schema,
+                                   const std::string& path,
+                                   ValueRules& rules) {
         const json::View view(schema);
         if (const std::string_view text = view["pattern"].string_or(""); !text.empty()) {
             auto pattern = Pattern::compile(text);
@@ -236,7 +274,9 @@ private:
         }
     }
 
-    Result<void> read_junctors(const json::Value& schema, const std::string& path, std::size_t depth,
+    Result<void> read_junctors(const json::Value& schema,
+                               const std::string& path,
+                               std::size_t depth,
                                ValueRules& rules) {
         CAPSTAN_TRY(read_branches(schema, "allOf", path, depth, rules.all_of));
         CAPSTAN_TRY(read_branches(schema, "anyOf", path, depth, rules.any_of));
@@ -247,11 +287,15 @@ private:
         return ok();
     }
 
-    Result<void> read_branches(const json::Value& schema, std::string_view name, const std::string& path,
-                               std::size_t depth, std::vector<std::unique_ptr<SchemaNode>>& out) {
+    Result<void> read_branches(const json::Value& schema,
+                               std::string_view name,
+                               const std::string& path,
+                               std::size_t depth,
+                               std::vector<std::unique_ptr<SchemaNode>>& out) {
         std::size_t index = 0;
         for (const json::Value& branch : json::View(schema)[name].array()) {
-            const std::string where = path + "." + std::string(name) + "[" + std::to_string(index++) + "]";
+            const std::string where =
+                path + "." + std::string(name) + "[" + std::to_string(index++) + "]";
             CAPSTAN_TRY(auto node, compile(branch, where, Role::junctor, depth + 1));
             out.push_back(std::move(node));
         }
@@ -261,12 +305,14 @@ private:
     static Result<void> check_list(const std::string& path, const SchemaNode& node) {
         if (node.list_type == ListType::map) {
             if (node.type != SchemaType::array || node.items->type != SchemaType::object) {
-                return invalid(path + ".items.type", "Invalid value: must be object if parent array's "
-                                                     "x-kubernetes-list-type is map");
+                return invalid(path + ".items.type",
+                               "Invalid value: must be object if parent array's "
+                               "x-kubernetes-list-type is map");
             }
             if (node.map_keys.empty()) {
-                return invalid(path + ".x-kubernetes-list-map-keys",
-                               "Required value: must not be empty if x-kubernetes-list-type is map");
+                return invalid(
+                    path + ".x-kubernetes-list-map-keys",
+                    "Required value: must not be empty if x-kubernetes-list-type is map");
             }
             return check_map_keys(path, node);
         }
@@ -276,14 +322,18 @@ private:
         }
         if (node.list_type == ListType::set) {
             if (node.type != SchemaType::array) {
-                return invalid(path + ".type", "Invalid value: must be array if x-kubernetes-list-type is specified");
+                return invalid(
+                    path + ".type",
+                    "Invalid value: must be array if x-kubernetes-list-type is specified");
             }
             const SchemaNode& item = *node.items;
             const bool list = item.type == SchemaType::array && item.list_type != ListType::atomic;
             const bool map = item.type == SchemaType::object && item.map_type != MapType::atomic;
             if (list || map || item.nullable) {
-                return invalid(path + ".items", "Invalid value: items of a set must be scalars, atomic maps or atomic "
-                                                "lists and not nullable");
+                return invalid(
+                    path + ".items",
+                    "Invalid value: items of a set must be scalars, atomic maps or atomic "
+                    "lists and not nullable");
             }
         }
         return ok();
@@ -293,17 +343,21 @@ private:
         for (const std::string& key : node.map_keys) {
             const SchemaNode* property = node.items->property(key);
             if (property == nullptr) {
-                return invalid(path + ".x-kubernetes-list-map-keys",
-                               "Invalid value: \"" + key + "\": entries must all be names of item properties");
+                return invalid(
+                    path + ".x-kubernetes-list-map-keys",
+                    "Invalid value: \"" + key + "\": entries must all be names of item properties");
             }
             if (property->type == SchemaType::object || property->type == SchemaType::array) {
                 return invalid(path + ".items.properties[" + key + "].type",
-                               "Invalid value: must be a scalar type if parent array's x-kubernetes-list-type is map");
+                               "Invalid value: must be a scalar type if parent array's "
+                               "x-kubernetes-list-type is map");
             }
             const std::vector<std::string>& required = node.items->rules.required;
-            if (!property->default_value && std::find(required.begin(), required.end(), key) == required.end()) {
+            if (!property->default_value &&
+                std::find(required.begin(), required.end(), key) == required.end()) {
                 return invalid(path + ".items.properties[" + key + "].default",
-                               "Required value: this property is in x-kubernetes-list-map-keys, so it must have a "
+                               "Required value: this property is in x-kubernetes-list-map-keys, so "
+                               "it must have a "
                                "default or be a required property");
             }
         }
@@ -313,8 +367,8 @@ private:
     static void read_cel(const json::Value& schema, SchemaNode& node) {
         for (const json::Value& rule : json::View(schema)["x-kubernetes-validations"].array()) {
             const json::View view(rule);
-            node.cel_rules.push_back(
-                {std::string(view["rule"].string_or("")), std::string(view["message"].string_or(""))});
+            node.cel_rules.push_back({std::string(view["rule"].string_or("")),
+                                      std::string(view["message"].string_or(""))});
         }
     }
 
@@ -322,7 +376,9 @@ private:
 };
 
 // Fields named inside a junctor must be specified outside of it, so that pruning knows them.
-Result<void> check_junctor_fields(const SchemaNode& node, const SchemaNode& outside, const std::string& path) {
+Result<void> check_junctor_fields(const SchemaNode& node,
+                                  const SchemaNode& outside,
+                                  const std::string& path) {
     for (const SchemaProperty& property : node.properties) {
         const SchemaNode* other = outside.child(property.name);
         const std::string where = path + ".properties[" + property.name + "]";
@@ -330,7 +386,9 @@ Result<void> check_junctor_fields(const SchemaNode& node, const SchemaNode& outs
             if (outside.preserve_unknown_fields) {
                 continue;
             }
-            return invalid(where, "Required value: because it is defined in a junctor and must be specified outside");
+            return invalid(
+                where,
+                "Required value: because it is defined in a junctor and must be specified outside");
         }
         CAPSTAN_TRY(check_junctor_fields(*property.schema, *other, where));
     }

@@ -11,7 +11,8 @@
 namespace capstan::local {
 namespace {
 
-// Cases only a CEL rule refuses. The rules are not evaluated yet: these objects pass here and fail on a real server.
+// Cases only a CEL rule refuses. The rules are not evaluated yet: these objects pass here and fail
+// on a real server.
 constexpr int kCelOnlyCases = 39;
 constexpr int kSchemaCases = 88;
 constexpr int kAcceptCases = 51;
@@ -36,7 +37,8 @@ protected:
             ASSERT_NE(schema, nullptr) << plural;
             auto compiled = StructuralSchema::compile(*schema);
             ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-            schemas_.emplace(crd.pointer("/spec/names/kind")->if_string()->c_str(), std::move(compiled).value());
+            schemas_.emplace(crd.pointer("/spec/names/kind")->if_string()->c_str(),
+                             std::move(compiled).value());
         }
         cases_ = read("cases.json");
         ASSERT_TRUE(cases_.is_array());
@@ -44,7 +46,8 @@ protected:
 
     // As a create or update does it: prune, default, validate.
     std::vector<FieldError> answer(json::Value object) const {
-        const StructuralSchema& schema = schemas_.at(std::string(json::View(object)["kind"].string_or("")));
+        const StructuralSchema& schema =
+            schemas_.at(std::string(json::View(object)["kind"].string_or("")));
         schema.prune(object);
         schema.apply_defaults(object);
         return schema.validate(object);
@@ -54,7 +57,8 @@ protected:
     json::Value cases_;
 };
 
-// Our errors must be the head of the server's list; what follows there comes from CEL and from the scale subresource.
+// Our errors must be the head of the server's list; what follows there comes from CEL and from the
+// scale subresource.
 void expect_head(const std::vector<FieldError>& errors, std::string message, std::string_view id) {
     std::string ours;
     for (const FieldError& error : errors) {
@@ -86,9 +90,11 @@ TEST_F(CrdCases, AnswersAsTheRealServer) {
             object.set("status", *status);
             EXPECT_TRUE(answer(std::move(object)).empty()) << id << ": the status step succeeds";
         }
-        const std::vector<FieldError> errors = answer(update != nullptr ? *update : *row.find("object"));
+        const std::vector<FieldError> errors =
+            answer(update != nullptr ? *update : *row.find("object"));
         if (by == "schema") {
-            ASSERT_FALSE(errors.empty()) << id << ": accepted, but " << view["message"].string_or("");
+            ASSERT_FALSE(errors.empty())
+                << id << ": accepted, but " << view["message"].string_or("");
             EXPECT_EQ(errors.front().field, view["field"].string_or("")) << id;
             expect_head(errors, std::string(view["message"].string_or("")), id);
         } else {

@@ -6,7 +6,8 @@ namespace capstan::local {
 
 namespace {
 
-// A string is shown quoted, everything else as JSON; both cut, for a refused value may be a megabyte.
+// A string is shown quoted, everything else as JSON; both cut, for a refused value may be a
+// megabyte.
 std::string value_text(const json::Value& value) {
     std::string text = json::dump(value);
     if (text.size() > kErrorValueBytesMax) {
@@ -35,21 +36,23 @@ std::string with_reason(std::string text, std::string_view why) {
 
 std::string_view to_string(FieldReason reason) noexcept {
     switch (reason) {
-    case FieldReason::invalid: return "FieldValueInvalid";
-    case FieldReason::required: return "FieldValueRequired";
-    case FieldReason::not_supported: return "FieldValueNotSupported";
-    case FieldReason::type_invalid: return "FieldValueTypeInvalid";
-    case FieldReason::duplicate: return "FieldValueDuplicate";
-    case FieldReason::too_long: return "FieldValueTooLong";
-    case FieldReason::too_many: return "FieldValueTooMany";
-    case FieldReason::forbidden: return "FieldValueForbidden";
-    case FieldReason::not_found: return "FieldValueNotFound";
+        case FieldReason::invalid: return "FieldValueInvalid";
+        case FieldReason::required: return "FieldValueRequired";
+        case FieldReason::not_supported: return "FieldValueNotSupported";
+        case FieldReason::type_invalid: return "FieldValueTypeInvalid";
+        case FieldReason::duplicate: return "FieldValueDuplicate";
+        case FieldReason::too_long: return "FieldValueTooLong";
+        case FieldReason::too_many: return "FieldValueTooMany";
+        case FieldReason::forbidden: return "FieldValueForbidden";
+        case FieldReason::not_found: return "FieldValueNotFound";
     }
     return "FieldValueInvalid";
 }
 
 FieldError invalid_value(std::string_view field, const json::Value& value, std::string_view why) {
-    return {std::string(field), FieldReason::invalid, with_reason("Invalid value: " + value_text(value), why)};
+    return {std::string(field),
+            FieldReason::invalid,
+            with_reason("Invalid value: " + value_text(value), why)};
 }
 
 FieldError required_value(std::string_view field, std::string_view why) {
@@ -80,7 +83,8 @@ FieldError too_long(std::string_view field, std::size_t bytes_max) {
 FieldError too_many(std::string_view field, std::size_t found, std::size_t max) {
     return {std::string(field),
             FieldReason::too_many,
-            "Too many: " + std::to_string(found) + ": must have at most " + std::to_string(max) + " items"};
+            "Too many: " + std::to_string(found) + ": must have at most " + std::to_string(max) +
+                " items"};
 }
 
 FieldError forbidden_value(std::string_view field, std::string_view why) {

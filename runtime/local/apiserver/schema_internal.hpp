@@ -8,24 +8,35 @@ namespace capstan::local {
 using Failure = decltype(fail(Code::invalid, std::string()));
 
 // Adds what is wrong with `value` at `path` ("" for the root) to `errors`, up to kFieldErrorsMax.
-void validate_node(const SchemaNode& node, const json::Value& value, const std::string& path,
+void validate_node(const SchemaNode& node,
+                   const json::Value& value,
+                   const std::string& path,
                    std::vector<FieldError>& errors);
 // Duplicates in lists of type set and map.
-void validate_lists(const SchemaNode& node, const json::Value& value, const std::string& path,
+void validate_lists(const SchemaNode& node,
+                    const json::Value& value,
+                    const std::string& path,
                     std::vector<FieldError>& errors);
 // apiVersion, kind and metadata of embedded resources.
-void validate_embedded(const SchemaNode& node, const json::Value& value, const std::string& path,
+void validate_embedded(const SchemaNode& node,
+                       const json::Value& value,
+                       const std::string& path,
                        std::vector<FieldError>& errors);
 
-// Removes unknown fields below `value`; paths of removed ones are added to `removed`, up to kPrunedPathsMax.
-void prune_node(const SchemaNode& node, json::Value& value, const std::string& path, bool resource,
+// Removes unknown fields below `value`; paths of removed ones are added to `removed`, up to
+// kPrunedPathsMax.
+void prune_node(const SchemaNode& node,
+                json::Value& value,
+                const std::string& path,
+                bool resource,
                 std::vector<std::string>& removed);
 void default_node(const SchemaNode& node, json::Value& value);
 
 // Every default must itself be valid and fully specified by the schema. Errors: invalid.
 Result<void> check_defaults(const SchemaNode& node, const std::string& path);
 
-// Whether `text` is of OpenAPI format `format`; formats the API server does not know are always right.
+// Whether `text` is of OpenAPI format `format`; formats the API server does not know are always
+// right.
 bool matches_format(const std::string& format, const std::string& text);
 
 // "spec" + "replicas" -> "spec.replicas"; keys with characters of their own in brackets.

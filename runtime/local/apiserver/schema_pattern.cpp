@@ -11,25 +11,29 @@ namespace {
 using pattern::Node;
 using pattern::NodeKind;
 
-// Emits instructions back to front: emit(node, next) returns where to enter `node` so that it continues at `next`.
+// Emits instructions back to front: emit(node, next) returns where to enter `node` so that it
+// continues at `next`.
 class Emitter {
 public:
-    Emitter(std::vector<Pattern::Instruction>& program, std::vector<std::vector<Pattern::Range>>& sets)
+    Emitter(std::vector<Pattern::Instruction>& program,
+            std::vector<std::vector<Pattern::Range>>& sets)
         : program_(program), sets_(sets) {}
 
     std::uint32_t emit(const Node& node, std::uint32_t next) {
         switch (node.kind) {
-        case NodeKind::empty: return next;
-        case NodeKind::character: return add({Pattern::Op::character, false, next, 0, node.character});
-        case NodeKind::any: return add({Pattern::Op::any, false, next, 0, 0});
-        case NodeKind::begin: return add({Pattern::Op::begin, false, next, 0, 0});
-        case NodeKind::end: return add({Pattern::Op::end, false, next, 0, 0});
-        case NodeKind::word_edge: return add({Pattern::Op::word_edge, false, next, 0, 0});
-        case NodeKind::not_word_edge: return add({Pattern::Op::not_word_edge, false, next, 0, 0});
-        case NodeKind::one_of: return emit_set(node, next);
-        case NodeKind::concat: return emit_concat(node, next);
-        case NodeKind::alternate: return emit_alternate(node, next);
-        case NodeKind::repeat: return emit_repeat(node, next);
+            case NodeKind::empty: return next;
+            case NodeKind::character:
+                return add({Pattern::Op::character, false, next, 0, node.character});
+            case NodeKind::any: return add({Pattern::Op::any, false, next, 0, 0});
+            case NodeKind::begin: return add({Pattern::Op::begin, false, next, 0, 0});
+            case NodeKind::end: return add({Pattern::Op::end, false, next, 0, 0});
+            case NodeKind::word_edge: return add({Pattern::Op::word_edge, false, next, 0, 0});
+            case NodeKind::not_word_edge:
+                return add({Pattern::Op::not_word_edge, false, next, 0, 0});
+            case NodeKind::one_of: return emit_set(node, next);
+            case NodeKind::concat: return emit_concat(node, next);
+            case NodeKind::alternate: return emit_alternate(node, next);
+            case NodeKind::repeat: return emit_repeat(node, next);
         }
         return next;
     }
@@ -152,16 +156,16 @@ bool follow(const std::vector<Pattern::Instruction>& program,
         const Pattern::Instruction& instruction = program[current];
         bool pass = false;
         switch (instruction.op) {
-        case Pattern::Op::accept: stack.clear(); return true;
-        case Pattern::Op::split:
-            stack.push_back(instruction.other);
-            pass = true;
-            break;
-        case Pattern::Op::begin: pass = position.at_begin; break;
-        case Pattern::Op::end: pass = position.at_end; break;
-        case Pattern::Op::word_edge: pass = position.word_edge; break;
-        case Pattern::Op::not_word_edge: pass = !position.word_edge; break;
-        default: break;
+            case Pattern::Op::accept: stack.clear(); return true;
+            case Pattern::Op::split:
+                stack.push_back(instruction.other);
+                pass = true;
+                break;
+            case Pattern::Op::begin: pass = position.at_begin; break;
+            case Pattern::Op::end: pass = position.at_end; break;
+            case Pattern::Op::word_edge: pass = position.word_edge; break;
+            case Pattern::Op::not_word_edge: pass = !position.word_edge; break;
+            default: break;
         }
         if (pass) {
             stack.push_back(instruction.next);
@@ -180,8 +184,9 @@ Result<Pattern> Pattern::compile(std::string_view expression) {
     const std::uint32_t accept = emitter.add({});
     const std::uint32_t start = emitter.emit(*tree, accept);
     if (emitter.full()) {
-        return fail(Code::too_large,
-                    "pattern: compiles to more than " + std::to_string(kPatternProgramMax) + " steps");
+        return fail(
+            Code::too_large,
+            "pattern: compiles to more than " + std::to_string(kPatternProgramMax) + " steps");
     }
     // The last instruction is the entry, so match() needs no extra field.
     emitter.add({Op::split, false, start, start, 0});
@@ -206,7 +211,8 @@ bool Pattern::match(std::string_view text) const {
         const bool word_before = !at_begin && pattern::is_word(previous);
         const bool word_after = !at_end && pattern::is_word(c);
         const Position position{at_begin, at_end, word_before != word_after};
-        // `current` holds states reached by the character before; close over them here, where the position is known.
+        // `current` holds states reached by the character before; close over them here, where the
+        // position is known.
         next.clear();
         for (const std::uint32_t state : current.list()) {
             if (follow(program_, state, position, next, stack)) {
@@ -222,10 +228,10 @@ bool Pattern::match(std::string_view text) const {
         current.clear();
         for (const std::uint32_t state : next.list()) {
             const Instruction& instruction = program_[state];
-            const bool taken =
-                (instruction.op == Op::character && instruction.character == c) ||
-                (instruction.op == Op::any && c != '\n') ||
-                (instruction.op == Op::one_of && in_set(sets_[instruction.other], c) != instruction.negated);
+            const bool taken = (instruction.op == Op::character && instruction.character == c) ||
+                               (instruction.op == Op::any && c != '\n') ||
+                               (instruction.op == Op::one_of &&
+                                in_set(sets_[instruction.other], c) != instruction.negated);
             if (taken) {
                 current.insert(instruction.next);
             }

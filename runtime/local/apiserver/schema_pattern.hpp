@@ -1,9 +1,11 @@
 // Regular expressions as the API server understands them (Go's RE2 syntax), matched in linear time.
 //
-// A pattern comes from a CRD and the text from a client, so neither may cost more than a bounded amount: the
-// expression is compiled to a limited program and simulated without backtracking. Supported: literals, ".", classes
-// (ranges, negation, \d \w \s and POSIX names), groups (plain, (?:, (?i:, named), alternation, greedy and lazy
-// repetition with {m,n}, anchors ^ $ \A \z and \b \B. Not supported: \p{…}, multi-line and dot-all flags.
+// A pattern comes from a CRD and the text from a client, so neither may cost more than a bounded
+// amount: the expression is compiled to a limited program and simulated without backtracking.
+//        Supported: literals, ".", classes
+// (ranges, negation, \d \w \s and POSIX names), groups (plain, (?:, (?i:, named), alternation,
+// greedy and lazy repetition with {m,n}, anchors ^ $ \A \z and \b \B. Not supported: \p{…},
+// multi-line and dot-all flags.
 // Thread: any once compiled; match() keeps no state.
 #pragma once
 
@@ -18,10 +20,12 @@
 namespace capstan::local {
 
 inline constexpr std::size_t kPatternBytesMax = 8 * 1024;
-inline constexpr std::size_t kPatternProgramMax = 20'000;  // instructions; x{1000} inside y{1000} does not fit
-inline constexpr std::size_t kPatternRepeatMax = 1000;     // as Go
-inline constexpr std::size_t kPatternDepthMax = 100;       // nested groups
-inline constexpr std::size_t kPatternTextMax = 64 * 1024;  // bytes of text; longer text does not match
+// instructions; x{1000} inside y{1000} does not fit
+inline constexpr std::size_t kPatternProgramMax = 20'000;
+inline constexpr std::size_t kPatternRepeatMax = 1000;  // as Go
+inline constexpr std::size_t kPatternDepthMax = 100;    // nested groups
+// bytes of text; longer text does not match
+inline constexpr std::size_t kPatternTextMax = 64 * 1024;
 
 class Pattern {
 public:
@@ -37,10 +41,20 @@ public:
         char32_t first;
         char32_t last;
     };
-    enum class Op : std::uint8_t { character, any, one_of, split, begin, end, word_edge, not_word_edge, accept };
+    enum class Op : std::uint8_t {
+        character,
+        any,
+        one_of,
+        split,
+        begin,
+        end,
+        word_edge,
+        not_word_edge,
+        accept
+    };
     struct Instruction {
         Op op{Op::accept};
-        bool negated{false};   // one_of
+        bool negated{false};  // one_of
         std::uint32_t next{0};
         std::uint32_t other{0};  // split: second target; one_of: index into sets
         char32_t character{0};

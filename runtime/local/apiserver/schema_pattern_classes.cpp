@@ -37,10 +37,13 @@ const std::vector<NamedClass>& posix_classes() {
 
 const Ranges* perl_class(char c) {
     switch (c) {
-    case 'd': case 'D': return &kDigit;
-    case 's': case 'S': return &kSpace;
-    case 'w': case 'W': return &kWord;
-    default: return nullptr;
+        case 'd':
+        case 'D': return &kDigit;
+        case 's':
+        case 'S': return &kSpace;
+        case 'w':
+        case 'W': return &kWord;
+        default: return nullptr;
     }
 }
 
@@ -68,9 +71,13 @@ Ranges complement(const Ranges& ranges) {
     return out;
 }
 
-bool is_letter(char32_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_letter(char32_t c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
-bool is_word(char32_t c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; }
+bool is_word(char32_t c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
+}
 
 char32_t next_code_point(std::string_view text, std::size_t& offset) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };

@@ -38,15 +38,19 @@ private:
         return false;
     }
     Failure error(std::string_view what) const {
-        return fail(Code::invalid, "pattern offset " + std::to_string(offset_) + ": " + std::string(what));
+        return fail(Code::invalid,
+                    "pattern offset " + std::to_string(offset_) + ": " + std::string(what));
     }
     Failure unsupported(std::string_view what) const {
-        return fail(Code::unsupported, "pattern offset " + std::to_string(offset_) + ": " + std::string(what));
+        return fail(Code::unsupported,
+                    "pattern offset " + std::to_string(offset_) + ": " + std::string(what));
     }
 
     Result<NodePtr> alternation(std::size_t depth) {
         if (depth > kPatternDepthMax) {
-            return fail(Code::too_large, "pattern: more than " + std::to_string(kPatternDepthMax) + " nested groups");
+            return fail(
+                Code::too_large,
+                "pattern: more than " + std::to_string(kPatternDepthMax) + " nested groups");
         }
         const bool fold_outside = fold_case_;
         CAPSTAN_TRY(NodePtr first, concatenation(depth));
@@ -88,7 +92,8 @@ private:
         if (max != kUnbounded && max < min) {
             return error("invalid repeat count");
         }
-        if (min > static_cast<int>(kPatternRepeatMax) || max > static_cast<int>(kPatternRepeatMax)) {
+        if (min > static_cast<int>(kPatternRepeatMax) ||
+            max > static_cast<int>(kPatternRepeatMax)) {
             return error("invalid repeat count");
         }
         take("?");  // lazy: the same set of matching texts
@@ -210,11 +215,11 @@ private:
 
     Result<NodePtr> escape() {
         switch (peek()) {
-        case 'b': ++offset_; return make(NodeKind::word_edge);
-        case 'B': ++offset_; return make(NodeKind::not_word_edge);
-        case 'A': ++offset_; return make(NodeKind::begin);
-        case 'z': ++offset_; return make(NodeKind::end);
-        default: break;
+            case 'b': ++offset_; return make(NodeKind::word_edge);
+            case 'B': ++offset_; return make(NodeKind::not_word_edge);
+            case 'A': ++offset_; return make(NodeKind::begin);
+            case 'z': ++offset_; return make(NodeKind::end);
+            default: break;
         }
         Ranges ranges;
         if (class_escape(ranges)) {
@@ -244,15 +249,18 @@ private:
         }
         const char32_t c = next_code_point(text_, offset_);
         switch (c) {
-        case 'a': return U'\a';
-        case 'f': return U'\f';
-        case 'n': return U'\n';
-        case 'r': return U'\r';
-        case 't': return U'\t';
-        case 'v': return U'\v';
-        case 'x': return hex_escape();
-        case 'p': case 'P': case 'Q': case 'C': return unsupported("this escape");
-        default: break;
+            case 'a': return U'\a';
+            case 'f': return U'\f';
+            case 'n': return U'\n';
+            case 'r': return U'\r';
+            case 't': return U'\t';
+            case 'v': return U'\v';
+            case 'x': return hex_escape();
+            case 'p':
+            case 'P':
+            case 'Q':
+            case 'C': return unsupported("this escape");
+            default: break;
         }
         if (c >= 0x80 || is_word(c)) {
             return error("invalid escape sequence");
@@ -274,7 +282,8 @@ private:
                 break;
             }
         }
-        if (digits == 0 || (!braces && digits != 2) || (braces && !take("}")) || value > kCodePointMax) {
+        if (digits == 0 || (!braces && digits != 2) || (braces && !take("}")) ||
+            value > kCodePointMax) {
             return error("invalid escape sequence");
         }
         return value;
@@ -375,7 +384,8 @@ private:
 
 Result<std::unique_ptr<Node>> parse(std::string_view expression) {
     if (expression.size() > kPatternBytesMax) {
-        return fail(Code::too_large, "pattern: longer than " + std::to_string(kPatternBytesMax) + " bytes");
+        return fail(Code::too_large,
+                    "pattern: longer than " + std::to_string(kPatternBytesMax) + " bytes");
     }
     return Parser(expression).run();
 }

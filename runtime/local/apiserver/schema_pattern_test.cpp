@@ -22,7 +22,8 @@ TEST_P(PatternMatch, AnswersAsGo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, PatternMatch,
+    Rows,
+    PatternMatch,
     testing::Values(
         MatchRow{"empty_matches_all", "", "x", true},
         MatchRow{"unanchored", "b+", "abbc", true},
@@ -43,7 +44,8 @@ INSTANTIATE_TEST_SUITE_P(
         MatchRow{"nested_empty_loop", "^(a*)*$", "aaab", false},
         MatchRow{"dot_not_newline", "^a.b$", "a\nb", false},
         MatchRow{"dot_code_point", "^.$", "\xC2\xB5", true},
-        MatchRow{"micro_sign", "^([0-9]+(\\.[0-9]+)?(ns|us|\xC2\xB5s|ms|s|m|h))+$", "5\xC2\xB5s", true},
+        MatchRow{
+            "micro_sign", "^([0-9]+(\\.[0-9]+)?(ns|us|\xC2\xB5s|ms|s|m|h))+$", "5\xC2\xB5s", true},
         MatchRow{"escaped_slash", "^a\\/b$", "a/b", true},
         MatchRow{"space_class", "^a\\s+b$", "a \tb", true},
         MatchRow{"not_digit", "^\\D+$", "ab1", false},
@@ -73,7 +75,8 @@ TEST_P(PatternRefused, SaysWhy) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, PatternRefused,
+    Rows,
+    PatternRefused,
     testing::Values(RefusedRow{"open_group", "(a", Code::invalid},
                     RefusedRow{"stray_group_end", "a)", Code::invalid},
                     RefusedRow{"open_class", "[a", Code::invalid},
@@ -87,7 +90,8 @@ INSTANTIATE_TEST_SUITE_P(
                     RefusedRow{"trailing_backslash", "a\\", Code::invalid},
                     RefusedRow{"unicode_class", "\\pL", Code::unsupported},
                     RefusedRow{"program", "((a{100}){100}){100}", Code::too_large},
-                    RefusedRow{"depth", std::string(200, '(') + std::string(200, ')'), Code::too_large},
+                    RefusedRow{
+                        "depth", std::string(200, '(') + std::string(200, ')'), Code::too_large},
                     RefusedRow{"bytes", std::string(kPatternBytesMax + 1, 'a'), Code::too_large}),
     [](const auto& param) { return param.param.name; });
 

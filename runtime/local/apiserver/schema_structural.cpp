@@ -1,4 +1,5 @@
-// Defaulting, pruning and walking. The algorithms are those of apiextensions-apiserver's structural schemas.
+// Defaulting, pruning and walking. The algorithms are those of apiextensions-apiserver's structural
+// schemas.
 #include "runtime/local/apiserver/schema_internal.hpp"
 
 #include <algorithm>
@@ -48,7 +49,10 @@ bool is_resource_field(const std::string& name) {
     return name == "apiVersion" || name == "kind" || name == "metadata";
 }
 
-void prune_object(const SchemaNode& node, json::Object& object, const std::string& path, bool resource,
+void prune_object(const SchemaNode& node,
+                  json::Object& object,
+                  const std::string& path,
+                  bool resource,
                   std::vector<std::string>& removed) {
     std::erase_if(object, [&](const json::Member& member) {
         const bool known = node.child(member.key) != nullptr || node.preserve_unknown_fields ||
@@ -63,7 +67,11 @@ void prune_object(const SchemaNode& node, json::Object& object, const std::strin
             continue;  // checked as object metadata, not by the schema
         }
         if (const SchemaNode* child = node.child(member.key)) {
-            prune_node(*child, member.value, member_path(path, member.key), child->embedded_resource, removed);
+            prune_node(*child,
+                       member.value,
+                       member_path(path, member.key),
+                       child->embedded_resource,
+                       removed);
         }
     }
 }
@@ -79,8 +87,11 @@ std::string item_path(const std::string& path, std::size_t index) {
 }
 
 const SchemaNode* SchemaNode::property(std::string_view name) const noexcept {
-    const auto found = std::lower_bound(properties.begin(), properties.end(), name,
-                                        [](const SchemaProperty& p, std::string_view n) { return p.name < n; });
+    const auto found =
+        std::lower_bound(properties.begin(),
+                         properties.end(),
+                         name,
+                         [](const SchemaProperty& p, std::string_view n) { return p.name < n; });
     return found != properties.end() && found->name == name ? found->schema.get() : nullptr;
 }
 
@@ -121,13 +132,20 @@ void default_node(const SchemaNode& node, json::Value& value) {
     }
 }
 
-void prune_node(const SchemaNode& node, json::Value& value, const std::string& path, bool resource,
+void prune_node(const SchemaNode& node,
+                json::Value& value,
+                const std::string& path,
+                bool resource,
                 std::vector<std::string>& removed) {
     if (json::Object* object = value.if_object()) {
         prune_object(node, *object, path, resource, removed);
     } else if (json::Array* array = value.if_array(); array != nullptr && node.items != nullptr) {
         for (std::size_t i = 0; i < array->size(); ++i) {
-            prune_node(*node.items, (*array)[i], item_path(path, i), node.items->embedded_resource, removed);
+            prune_node(*node.items,
+                       (*array)[i],
+                       item_path(path, i),
+                       node.items->embedded_resource,
+                       removed);
         }
     }
 }
@@ -138,7 +156,9 @@ Result<void> check_defaults(const SchemaNode& node, const std::string& path) {
         std::vector<std::string> removed;
         prune_node(node, value, "default", node.embedded_resource, removed);
         if (!removed.empty()) {
-            return fail(Code::invalid, path + ".default: Invalid value: must not have unknown fields: " + removed.front());
+            return fail(
+                Code::invalid,
+                path + ".default: Invalid value: must not have unknown fields: " + removed.front());
         }
         std::vector<FieldError> errors;
         validate_node(node, value, "default", errors);

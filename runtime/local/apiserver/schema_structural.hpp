@@ -1,7 +1,9 @@
-// Structural schemas of custom resources: defaulting, pruning, validation, and the list types server-side apply needs.
+// Structural schemas of custom resources: defaulting, pruning, validation, and the list types
+// server-side apply needs.
 //
-// Source of the rules: Kubernetes "structural schemas" (apiextensions.k8s.io/v1). CEL rules (x-kubernetes-validations)
-// are kept and listed, not evaluated. Thread: any once compiled (immutable).
+// Source of the rules: Kubernetes "structural schemas" (apiextensions.k8s.io/v1). CEL rules
+// (x-kubernetes-validations) are kept and listed, not evaluated. Thread: any once compiled
+// (immutable).
 #pragma once
 
 #include "capstan/json.hpp"
@@ -20,8 +22,8 @@ namespace capstan::local {
 
 inline constexpr std::size_t kSchemaDepthMax = 64;
 inline constexpr std::size_t kSchemaNodesMax = 50'000;
-inline constexpr std::size_t kFieldErrorsMax = 100;    // validate() stops adding after these
-inline constexpr std::size_t kPrunedPathsMax = 100;    // prune() reports no more than these
+inline constexpr std::size_t kFieldErrorsMax = 100;      // validate() stops adding after these
+inline constexpr std::size_t kPrunedPathsMax = 100;      // prune() reports no more than these
 inline constexpr std::size_t kErrorValueBytesMax = 512;  // text of a refused value inside an error
 
 enum class SchemaType : std::uint8_t { any, object, array, string, integer, number, boolean };
@@ -63,7 +65,8 @@ struct ValueRules {
     std::unique_ptr<SchemaNode> negated;
 };
 
-// One place in the schema. Walkable; owned by its StructuralSchema (or by the table of builtin kinds).
+// One place in the schema. Walkable; owned by its StructuralSchema (or by the table of builtin
+// kinds).
 struct SchemaNode {
     SchemaType type{SchemaType::any};
     ListType list_type{ListType::atomic};
@@ -75,7 +78,8 @@ struct SchemaNode {
     bool embedded_resource{false};
     std::vector<SchemaProperty> properties;  // sorted by name
     std::unique_ptr<SchemaNode> items;
-    std::unique_ptr<SchemaNode> additional_properties;  // nullptr: none allowed besides `properties`
+    // nullptr: none allowed besides `properties`
+    std::unique_ptr<SchemaNode> additional_properties;
     std::optional<json::Value> default_value;
     std::vector<CelRule> cel_rules;
     ValueRules rules;
@@ -93,26 +97,29 @@ struct CelRuleAt {
 class StructuralSchema {
 public:
     // `schema`: openAPIV3Schema of one CRD version.
-    // Errors: invalid ("openAPIV3Schema.properties[spec].type: Required value: …"; the caller knows what stands
-    // before it), too_large, unsupported (a pattern outside Pattern's syntax).
+    // Errors: invalid ("openAPIV3Schema.properties[spec].type: Required value: …"; the caller knows
+    // what stands before it), too_large, unsupported (a pattern outside Pattern's syntax).
     static Result<StructuralSchema> compile(const json::Value& schema);
 
     StructuralSchema(StructuralSchema&&) noexcept = default;
     StructuralSchema& operator=(StructuralSchema&&) noexcept = default;
 
-    // Fills absent fields that have a default; a null in a field that is not nullable and has a default is replaced.
+    // Fills absent fields that have a default; a null in a field that is not nullable and has a
+    // default is replaced.
     void apply_defaults(json::Value& object) const;
 
-    // Removes fields the schema does not name, except below x-kubernetes-preserve-unknown-fields. apiVersion, kind
-    // and metadata of the root and of embedded resources stay. Returns the removed paths ("spec.foo"), which
-    // fieldValidation=Strict refuses and Warn reports.
+    // Removes fields the schema does not name, except below x-kubernetes-preserve-unknown-fields.
+    // apiVersion, kind and metadata of the root and of embedded resources stay. Returns the removed
+    // paths ("spec.foo"), which fieldValidation=Strict refuses and Warn reports.
     std::vector<std::string> prune(json::Value& object) const;
 
-    // In the order a client should read them; empty: valid. metadata of the root is not looked into.
+    // In the order a client should read them; empty: valid. metadata of the root is not looked
+    // into.
     std::vector<FieldError> validate(const json::Value& object) const;
 
     const SchemaNode* root() const noexcept { return root_.get(); }  // never null
-    std::vector<CelRuleAt> cel_rules() const;                         // borrowed from *this; not evaluated
+    // borrowed from *this; not evaluated
+    std::vector<CelRuleAt> cel_rules() const;
 
 private:
     explicit StructuralSchema(std::unique_ptr<SchemaNode> root) : root_(std::move(root)) {}

@@ -21,26 +21,26 @@ void add(Errors& errors, FieldError error) {
 
 std::string_view type_name(const json::Value& value) {
     switch (value.kind()) {
-    case json::Kind::null: return "null";
-    case json::Kind::boolean: return "boolean";
-    case json::Kind::integer: return "integer";
-    case json::Kind::real: return "number";
-    case json::Kind::string: return "string";
-    case json::Kind::array: return "array";
-    case json::Kind::object: return "object";
+        case json::Kind::null: return "null";
+        case json::Kind::boolean: return "boolean";
+        case json::Kind::integer: return "integer";
+        case json::Kind::real: return "number";
+        case json::Kind::string: return "string";
+        case json::Kind::array: return "array";
+        case json::Kind::object: return "object";
     }
     return "";
 }
 
 std::string_view type_name(SchemaType type) {
     switch (type) {
-    case SchemaType::any: return "";
-    case SchemaType::object: return "object";
-    case SchemaType::array: return "array";
-    case SchemaType::string: return "string";
-    case SchemaType::integer: return "integer";
-    case SchemaType::number: return "number";
-    case SchemaType::boolean: return "boolean";
+        case SchemaType::any: return "";
+        case SchemaType::object: return "object";
+        case SchemaType::array: return "array";
+        case SchemaType::string: return "string";
+        case SchemaType::integer: return "integer";
+        case SchemaType::number: return "number";
+        case SchemaType::boolean: return "boolean";
     }
     return "";
 }
@@ -49,46 +49,61 @@ std::string_view type_name(SchemaType type) {
 std::string number_text(double value) {
     const bool exponent = value != 0 && (std::fabs(value) >= 1e6 || std::fabs(value) < 1e-4);
     char buffer[40];
-    const auto end = std::to_chars(buffer, buffer + sizeof buffer, value,
-                                   exponent ? std::chars_format::scientific : std::chars_format::fixed);
+    const auto end =
+        std::to_chars(buffer,
+                      buffer + sizeof buffer,
+                      value,
+                      exponent ? std::chars_format::scientific : std::chars_format::fixed);
     return std::string(buffer, end.ptr);
 }
 
-bool is_integral(double value) { return std::isfinite(value) && std::floor(value) == value; }
+bool is_integral(double value) {
+    return std::isfinite(value) && std::floor(value) == value;
+}
 
 bool type_fits(const SchemaNode& node, const json::Value& value) {
     if (node.int_or_string) {
         return value.if_int() != nullptr || value.is_string();
     }
     switch (node.type) {
-    case SchemaType::any: return true;
-    case SchemaType::integer:
-        return value.if_int() != nullptr || (value.if_real() != nullptr && is_integral(*value.if_real()));
-    case SchemaType::number: return value.if_int() != nullptr || value.if_real() != nullptr;
-    default: return type_name(value) == type_name(node.type);
+        case SchemaType::any: return true;
+        case SchemaType::integer:
+            return value.if_int() != nullptr ||
+                   (value.if_real() != nullptr && is_integral(*value.if_real()));
+        case SchemaType::number: return value.if_int() != nullptr || value.if_real() != nullptr;
+        default: return type_name(value) == type_name(node.type);
     }
 }
 
 FieldError wrong_type(const SchemaNode& node, const json::Value& value, const std::string& path) {
-    std::string expected(node.int_or_string ? std::string_view("integer,string") : type_name(node.type));
+    std::string expected(node.int_or_string ? std::string_view("integer,string")
+                                            : type_name(node.type));
     const bool number = node.type == SchemaType::integer || node.type == SchemaType::number;
-    if (!node.rules.format.empty() && !number && !node.int_or_string && !value.is_string() && !value.is_array() &&
-        !value.is_null()) {
+    if (!node.rules.format.empty() && !number && !node.int_or_string && !value.is_string() &&
+        !value.is_array() && !value.is_null()) {
         expected = node.rules.format;
     }
     const json::Value found(type_name(value));
-    FieldError error = invalid_value(path.empty() ? "<nil>" : path, found,
-                                     path + " in body must be of type " + expected + ": " + json::dump(found));
+    FieldError error =
+        invalid_value(path.empty() ? "<nil>" : path,
+                      found,
+                      path + " in body must be of type " + expected + ": " + json::dump(found));
     error.reason = FieldReason::type_invalid;
     return error;
 }
 
-void check_string(const ValueRules& rules, const json::Value& value, const std::string& path, Errors& errors) {
+void check_string(const ValueRules& rules,
+                  const json::Value& value,
+                  const std::string& path,
+                  Errors& errors) {
     const std::string& text = *value.if_string();
-    const auto points = static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-        return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
-    }));
-    const auto refuse = [&](const std::string& what) { add(errors, invalid_value(path, value, path + " in body " + what)); };
+    const auto points =
+        static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+            return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
+        }));
+    const auto refuse = [&](const std::string& what) {
+        add(errors, invalid_value(path, value, path + " in body " + what));
+    };
     // As there, only the first of the three is reported.
     if (rules.length_max && points > *rules.length_max) {
         add(errors, too_long(path, *rules.length_max));
@@ -99,7 +114,9 @@ void check_string(const ValueRules& rules, const json::Value& value, const std::
     }
     if (!rules.format.empty() && !matches_format(rules.format, text)) {
         FieldError error = invalid_value(
-            path, value, path + " in body must be of type " + rules.format + ": " + json::dump(value));
+            path,
+            value,
+            path + " in body must be of type " + rules.format + ": " + json::dump(value));
         error.reason = FieldReason::type_invalid;
         add(errors, std::move(error));
     }
@@ -107,7 +124,8 @@ void check_string(const ValueRules& rules, const json::Value& value, const std::
 
 bool in_integer_format(const std::string& format, double number) {
     if (format == "int32") {
-        return number >= std::numeric_limits<std::int32_t>::min() && number <= std::numeric_limits<std::int32_t>::max();
+        return number >= std::numeric_limits<std::int32_t>::min() &&
+               number <= std::numeric_limits<std::int32_t>::max();
     }
     if (format == "int64") {
         return number >= -9223372036854775808.0 && number < 9223372036854775808.0;
@@ -115,28 +133,41 @@ bool in_integer_format(const std::string& format, double number) {
     return true;
 }
 
-void check_number(const SchemaNode& node, const json::Value& value, const std::string& path, Errors& errors) {
+void check_number(const SchemaNode& node,
+                  const json::Value& value,
+                  const std::string& path,
+                  Errors& errors) {
     const ValueRules& rules = node.rules;
-    const double number = value.if_int() != nullptr ? static_cast<double>(*value.if_int()) : *value.if_real();
+    const double number =
+        value.if_int() != nullptr ? static_cast<double>(*value.if_int()) : *value.if_real();
     const auto refuse = [&](const std::string& what) {
         add(errors, invalid_value(path, value, path + " in body should be " + what));
     };
     if (rules.multiple_of && !is_integral(number / *rules.multiple_of)) {
         refuse("a multiple of " + number_text(*rules.multiple_of));
     }
-    if (rules.maximum && (rules.exclusive_maximum ? number >= *rules.maximum : number > *rules.maximum)) {
-        refuse((rules.exclusive_maximum ? "less than " : "less than or equal to ") + number_text(*rules.maximum));
+    if (rules.maximum &&
+        (rules.exclusive_maximum ? number >= *rules.maximum : number > *rules.maximum)) {
+        refuse((rules.exclusive_maximum ? "less than " : "less than or equal to ") +
+               number_text(*rules.maximum));
     }
-    if (rules.minimum && (rules.exclusive_minimum ? number <= *rules.minimum : number < *rules.minimum)) {
-        refuse((rules.exclusive_minimum ? "greater than " : "greater than or equal to ") + number_text(*rules.minimum));
+    if (rules.minimum &&
+        (rules.exclusive_minimum ? number <= *rules.minimum : number < *rules.minimum)) {
+        refuse((rules.exclusive_minimum ? "greater than " : "greater than or equal to ") +
+               number_text(*rules.minimum));
     }
     if (node.type == SchemaType::integer && !in_integer_format(rules.format, number)) {
-        add(errors, invalid_value(path, value,
-                                  path + " in body must be of type integer with format " + rules.format));
+        add(errors,
+            invalid_value(path,
+                          value,
+                          path + " in body must be of type integer with format " + rules.format));
     }
 }
 
-void check_array(const SchemaNode& node, const json::Array& array, const std::string& path, Errors& errors) {
+void check_array(const SchemaNode& node,
+                 const json::Array& array,
+                 const std::string& path,
+                 Errors& errors) {
     const ValueRules& rules = node.rules;
     if (node.items != nullptr) {
         for (std::size_t i = 0; i < array.size() && errors.size() < kFieldErrorsMax; ++i) {
@@ -144,21 +175,29 @@ void check_array(const SchemaNode& node, const json::Array& array, const std::st
         }
     }
     if (rules.items_min && array.size() < *rules.items_min) {
-        add(errors, invalid_value(path, json::Value(array.size()),
-                                  path + " in body should have at least " + std::to_string(*rules.items_min) + " items"));
+        add(errors,
+            invalid_value(path,
+                          json::Value(array.size()),
+                          path + " in body should have at least " +
+                              std::to_string(*rules.items_min) + " items"));
     }
     if (rules.items_max && array.size() > *rules.items_max) {
         add(errors, too_many(path, array.size(), *rules.items_max));
     }
 }
 
-void check_object(const SchemaNode& node, const json::Value& value, const std::string& path, Errors& errors) {
+void check_object(const SchemaNode& node,
+                  const json::Value& value,
+                  const std::string& path,
+                  Errors& errors) {
     const ValueRules& rules = node.rules;
     const json::Object& object = *value.if_object();
     if (rules.properties_min && object.size() < *rules.properties_min) {
-        add(errors, invalid_value(path, json::Value(object.size()),
-                                  path + " in body should have at least " + std::to_string(*rules.properties_min) +
-                                      " properties"));
+        add(errors,
+            invalid_value(path,
+                          json::Value(object.size()),
+                          path + " in body should have at least " +
+                              std::to_string(*rules.properties_min) + " properties"));
     }
     if (rules.properties_max && object.size() > *rules.properties_max) {
         add(errors, too_many(path, object.size(), *rules.properties_max));
@@ -176,9 +215,13 @@ void check_object(const SchemaNode& node, const json::Value& value, const std::s
     }
 }
 
-void check_enum(const ValueRules& rules, const json::Value& value, const std::string& path, Errors& errors) {
+void check_enum(const ValueRules& rules,
+                const json::Value& value,
+                const std::string& path,
+                Errors& errors) {
     if (rules.enumeration.empty() ||
-        std::find(rules.enumeration.begin(), rules.enumeration.end(), value) != rules.enumeration.end()) {
+        std::find(rules.enumeration.begin(), rules.enumeration.end(), value) !=
+            rules.enumeration.end()) {
         return;
     }
     std::vector<std::string> known;
@@ -193,8 +236,10 @@ FieldError junctor_error(const std::string& path, std::string_view what) {
 }
 
 // Errors of the branch that failed least; counts the branches that pass.
-std::size_t count_valid(const std::vector<std::unique_ptr<SchemaNode>>& branches, const json::Value& value,
-                        const std::string& path, Errors& best) {
+std::size_t count_valid(const std::vector<std::unique_ptr<SchemaNode>>& branches,
+                        const json::Value& value,
+                        const std::string& path,
+                        Errors& best) {
     std::size_t valid = 0;
     bool first = true;
     for (const auto& branch : branches) {
@@ -210,7 +255,10 @@ std::size_t count_valid(const std::vector<std::unique_ptr<SchemaNode>>& branches
     return valid;
 }
 
-void check_junctors(const ValueRules& rules, const json::Value& value, const std::string& path, Errors& errors) {
+void check_junctors(const ValueRules& rules,
+                    const json::Value& value,
+                    const std::string& path,
+                    Errors& errors) {
     const auto merge = [&](Errors& best) {
         for (FieldError& error : best) {
             add(errors, std::move(error));
@@ -227,8 +275,11 @@ void check_junctors(const ValueRules& rules, const json::Value& value, const std
         Errors best;
         const std::size_t valid = count_valid(rules.one_of, value, path, best);
         if (valid != 1) {
-            add(errors, junctor_error(path, "validate one and only one schema (oneOf). Found " +
-                                                (valid == 0 ? std::string("none") : std::to_string(valid)) + " valid"));
+            add(errors,
+                junctor_error(path,
+                              "validate one and only one schema (oneOf). Found " +
+                                  (valid == 0 ? std::string("none") : std::to_string(valid)) +
+                                  " valid"));
         }
         if (valid == 0) {
             merge(best);
@@ -238,8 +289,10 @@ void check_junctors(const ValueRules& rules, const json::Value& value, const std
         Errors best;
         const std::size_t valid = count_valid(rules.all_of, value, path, best);
         if (valid != rules.all_of.size()) {
-            add(errors, junctor_error(path, std::string("validate all the schemas (allOf)") +
-                                                (valid == 0 ? ". None validated" : "")));
+            add(errors,
+                junctor_error(path,
+                              std::string("validate all the schemas (allOf)") +
+                                  (valid == 0 ? ". None validated" : "")));
             merge(best);
         }
     }
@@ -254,7 +307,10 @@ void check_junctors(const ValueRules& rules, const json::Value& value, const std
 
 }  // namespace
 
-void validate_node(const SchemaNode& node, const json::Value& value, const std::string& path, Errors& errors) {
+void validate_node(const SchemaNode& node,
+                   const json::Value& value,
+                   const std::string& path,
+                   Errors& errors) {
     if (errors.size() >= kFieldErrorsMax) {
         return;
     }
@@ -269,17 +325,20 @@ void validate_node(const SchemaNode& node, const json::Value& value, const std::
     }
     check_junctors(node.rules, value, path, errors);
     switch (value.kind()) {
-    case json::Kind::string: check_string(node.rules, value, path, errors); break;
-    case json::Kind::integer:
-    case json::Kind::real: check_number(node, value, path, errors); break;
-    case json::Kind::array: check_array(node, *value.if_array(), path, errors); break;
-    case json::Kind::object: check_object(node, value, path, errors); break;
-    default: break;
+        case json::Kind::string: check_string(node.rules, value, path, errors); break;
+        case json::Kind::integer:
+        case json::Kind::real: check_number(node, value, path, errors); break;
+        case json::Kind::array: check_array(node, *value.if_array(), path, errors); break;
+        case json::Kind::object: check_object(node, value, path, errors); break;
+        default: break;
     }
     check_enum(node.rules, value, path, errors);
 }
 
-void validate_lists(const SchemaNode& node, const json::Value& value, const std::string& path, Errors& errors) {
+void validate_lists(const SchemaNode& node,
+                    const json::Value& value,
+                    const std::string& path,
+                    Errors& errors) {
     if (const json::Object* object = value.if_object()) {
         for (const json::Member& member : *object) {
             if (const SchemaNode* child = node.child(member.key)) {
@@ -313,7 +372,10 @@ void validate_lists(const SchemaNode& node, const json::Value& value, const std:
     }
 }
 
-void validate_embedded(const SchemaNode& node, const json::Value& value, const std::string& path, Errors& errors) {
+void validate_embedded(const SchemaNode& node,
+                       const json::Value& value,
+                       const std::string& path,
+                       Errors& errors) {
     if (const json::Object* object = value.if_object()) {
         if (node.embedded_resource) {
             for (const std::string name : {"apiVersion", "kind"}) {
@@ -322,7 +384,8 @@ void validate_embedded(const SchemaNode& node, const json::Value& value, const s
                     add(errors, required_value(member_path(path, name), "must not be empty"));
                 }
             }
-            if (const json::Value* metadata = value.find("metadata"); metadata != nullptr && !metadata->is_object()) {
+            if (const json::Value* metadata = value.find("metadata");
+                metadata != nullptr && !metadata->is_object()) {
                 add(errors, wrong_type(SchemaNode{}, *metadata, member_path(path, "metadata")));
             }
         }

@@ -17,8 +17,8 @@ std::optional<std::int64_t> to_int(std::string_view text) {
 }
 
 bool is_label_char(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-           c == '.' || c == '/';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.' || c == '/';
 }
 
 }  // namespace
@@ -33,8 +33,9 @@ public:
         while (!rest_.empty()) {
             Term term;
             if (!parse_term(term)) {
-                return refuse(bad_request("unable to parse requirement: found '" + std::string(rest_.substr(0, 64)) +
-                                          "' in \"" + std::string(text_.substr(0, 256)) + "\""));
+                return refuse(bad_request("unable to parse requirement: found '" +
+                                          std::string(rest_.substr(0, 64)) + "' in \"" +
+                                          std::string(text_.substr(0, 256)) + "\""));
             }
             terms.push_back(std::move(term));
             if (terms.size() > kSelectorTermsMax) {
@@ -42,7 +43,8 @@ public:
             }
             skip_blanks();
             if (!rest_.empty() && !(take(',') && (skip_blanks(), !rest_.empty()))) {
-                return refuse(bad_request("unable to parse requirement: found '" + std::string(rest_.substr(0, 64)) +
+                return refuse(bad_request("unable to parse requirement: found '" +
+                                          std::string(rest_.substr(0, 64)) +
                                           "', expected: ',' or 'end of string'"));
             }
         }
@@ -152,7 +154,8 @@ bool LabelSelector::holds(const Term& term, const std::string* value) {
         case Operator::greater:
         case Operator::less: {
             const auto number = value == nullptr ? std::nullopt : to_int(*value);
-            return number && (term.op == Operator::greater ? *number > term.bound : *number < term.bound);
+            return number &&
+                   (term.op == Operator::greater ? *number > term.bound : *number < term.bound);
         }
     }
     return false;
@@ -218,7 +221,8 @@ std::string field_text(const json::Value& object, std::string_view field) {
 
 }  // namespace
 
-Answer<FieldSelector> FieldSelector::parse(std::string_view text, const std::vector<std::string>& allowed) {
+Answer<FieldSelector> FieldSelector::parse(std::string_view text,
+                                           const std::vector<std::string>& allowed) {
     FieldSelector selector;
     while (!text.empty()) {
         std::size_t end = 0;
@@ -233,7 +237,8 @@ Answer<FieldSelector> FieldSelector::parse(std::string_view text, const std::vec
         }
         auto term = parse_field_term(item);
         if (!term || selector.terms_.size() >= kSelectorTermsMax) {
-            return refuse(bad_request("invalid field selector: \"" + std::string(item.substr(0, 256)) + "\""));
+            return refuse(bad_request("invalid field selector: \"" +
+                                      std::string(item.substr(0, 256)) + "\""));
         }
         const bool known = term->field == "metadata.name" || term->field == "metadata.namespace" ||
                            std::find(allowed.begin(), allowed.end(), term->field) != allowed.end();

@@ -42,8 +42,10 @@ public:
         std::string value;
         bool negated{false};
     };
-    // `allowed`: the fields this resource declares besides metadata.name and metadata.namespace; else 400.
-    static Answer<FieldSelector> parse(std::string_view text, const std::vector<std::string>& allowed);
+    // `allowed`: the fields this resource declares besides metadata.name and metadata.namespace;
+    // else 400.
+    static Answer<FieldSelector> parse(std::string_view text,
+                                       const std::vector<std::string>& allowed);
     bool matches(const json::Value& object) const;
     bool empty() const noexcept { return terms_.empty(); }
     // Value of `metadata.name=`; empty when the selector does not pin it.

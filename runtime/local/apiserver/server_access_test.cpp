@@ -17,38 +17,46 @@ using namespace testing_server;
 TEST(ServerAccess, RolesDecideAndTheRefusalSaysWhat) {
     TestServer server;
     server.make_map("a");
-    server.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
-                R"({"metadata":{"name":"reader"},"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}]})");
-    server.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
-                R"({"metadata":{"name":"reader"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role",
+    server.post(
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
+        R"({"metadata":{"name":"reader"},"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}]})");
+    server.post(
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
+        R"({"metadata":{"name":"reader"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role",
                    "name":"reader"},"subjects":[{"kind":"User","name":"eve","apiGroup":"rbac.authorization.k8s.io"}]})");
     server.user = {"eve", {}};
     EXPECT_EQ(server.get(std::string(kMaps) + "/a").status, 200);
     const Reply list = server.get(kMaps);
     EXPECT_EQ(list.status, 403);
-    EXPECT_EQ(list.message(), "configmaps is forbidden: User \"eve\" cannot list resource \"configmaps\" in API group \"\" "
-                              "in the namespace \"default\"");
+    EXPECT_EQ(list.message(),
+              "configmaps is forbidden: User \"eve\" cannot list resource \"configmaps\" in API "
+              "group \"\" "
+              "in the namespace \"default\"");
     EXPECT_EQ(server.get("/version").status, 200);
-    const Reply review = server.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-                                     R"({"spec":{"resourceAttributes":{"verb":"get","resource":"configmaps",
+    const Reply review =
+        server.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                    R"({"spec":{"resourceAttributes":{"verb":"get","resource":"configmaps",
                                         "namespace":"default"}}})");
     EXPECT_EQ(review.text("/status/allowed"), "true") << review.raw.body;
 }
 
 TEST(ServerAccess, NobodyGrantsWhatTheyLack) {
     TestServer server;
-    server.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-                R"({"metadata":{"name":"roles"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole",
+    server.post(
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        R"({"metadata":{"name":"roles"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole",
                    "name":"roles"},"subjects":[{"kind":"User","name":"eve","apiGroup":"rbac.authorization.k8s.io"}]})");
     server.post("/apis/rbac.authorization.k8s.io/v1/clusterroles",
                 R"({"metadata":{"name":"roles"},"rules":[{"apiGroups":["rbac.authorization.k8s.io"],
                    "resources":["roles"],"verbs":["create"]}]})");
     server.user = {"eve", {}};
-    const Reply made = server.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
-                                   R"({"metadata":{"name":"r"},"rules":[{"apiGroups":[""],"resources":["secrets"],
+    const Reply made =
+        server.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
+                    R"({"metadata":{"name":"r"},"rules":[{"apiGroups":[""],"resources":["secrets"],
                                       "verbs":["get"]}]})");
     EXPECT_EQ(made.status, 403);
-    EXPECT_NE(made.message().find("attempting to grant RBAC permissions not currently held"), std::string::npos);
+    EXPECT_NE(made.message().find("attempting to grant RBAC permissions not currently held"),
+              std::string::npos);
 }
 
 TEST(ServerAccess, AnonymousSeesHealthOnly) {
@@ -69,8 +77,11 @@ TEST(ServerDiscovery, ListsGroupsResourcesAndCustomKinds) {
     EXPECT_EQ(resources.text("/resources/0/name"), "widgets");
     EXPECT_EQ(resources.text("/resources/1/name"), "widgets/status");
     EXPECT_EQ(resources.text("/resources/2/kind"), "Scale");
-    const Reply many = server.get("/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json");
-    EXPECT_EQ(many.raw.content_type, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+    const Reply many = server.get(
+        "/apis",
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json");
+    EXPECT_EQ(many.raw.content_type,
+              "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
     EXPECT_EQ(many.text("/kind"), "APIGroupDiscoveryList");
     EXPECT_NE(many.raw.body.find(R"("resource":"widgets")"), std::string::npos);
     EXPECT_EQ(server.get("/apis/nope.dev").status, 404);
@@ -188,7 +199,8 @@ TEST_F(Disk, AFullDiskRefusesTheWriteAndChangesNothing) {
             const FileSizeLimit full(std::filesystem::file_size(log()) + 100);
             const Reply refused = server.make_map("a");
             EXPECT_EQ(refused.status, 500);
-            EXPECT_NE(refused.message().find("not stored and has no effect"), std::string::npos) << refused.message();
+            EXPECT_NE(refused.message().find("not stored and has no effect"), std::string::npos)
+                << refused.message();
         }
         EXPECT_EQ(server.server->revision(), revision);
         EXPECT_EQ(server.get(std::string(kMaps) + "/a").status, 404);
@@ -216,7 +228,8 @@ TEST_F(Disk, ALargeLogBecomesASnapshot) {
         TestServer server(options());
         server.make_map("a");
         for (int i = 0; i < 40; ++i) {
-            server.patch(std::string(kMaps) + "/a", R"({"data":{"k":")" + text + std::to_string(i) + R"("}})");
+            server.patch(std::string(kMaps) + "/a",
+                         R"({"data":{"k":")" + text + std::to_string(i) + R"("}})");
         }
         EXPECT_LT(std::filesystem::file_size(log()), 4'500'000u);
         EXPECT_TRUE(std::filesystem::exists(dir_ + "/state/snapshot"));

@@ -27,7 +27,9 @@ TEST(ServerDelete, PreconditionsGuard) {
     EXPECT_EQ(server.del(kA, R"({"preconditions":{"resourceVersion":"1"}})").status, 409);
     EXPECT_EQ(server.del(kA, R"({"dryRun":["All"]})").status, 200);
     EXPECT_EQ(server.get(kA).status, 200);
-    EXPECT_EQ(server.del(kA, R"({"preconditions":{"uid":")" + made.text("/metadata/uid") + R"("}})").status, 200);
+    EXPECT_EQ(server.del(kA, R"({"preconditions":{"uid":")" + made.text("/metadata/uid") + R"("}})")
+                  .status,
+              200);
     EXPECT_EQ(server.get(kA).status, 404);
 }
 
@@ -37,15 +39,21 @@ TEST(ServerDelete, FinalizersHoldAndCanOnlyGo) {
     const Reply marked = server.del(kA);
     EXPECT_EQ(marked.text("/metadata/deletionTimestamp"), "2026-01-01T01:00:00Z");
     EXPECT_EQ(server.del(kA).version(), marked.version());
-    EXPECT_EQ(server.patch(kA, R"({"metadata":{"finalizers":["x.dev/one","x.dev/three"]}})").status, 422);
-    EXPECT_EQ(server.patch(kA, R"({"metadata":{"deletionTimestamp":null}})").text("/metadata/deletionTimestamp"),
+    EXPECT_EQ(server.patch(kA, R"({"metadata":{"finalizers":["x.dev/one","x.dev/three"]}})").status,
+              422);
+    EXPECT_EQ(server.patch(kA, R"({"metadata":{"deletionTimestamp":null}})")
+                  .text("/metadata/deletionTimestamp"),
               "2026-01-01T01:00:00Z");
     EXPECT_EQ(server.patch(kA, R"({"metadata":{"finalizers":["x.dev/two"]}})").status, 200);
     Seen seen;
     const auto handle = server.watch(std::string(kMaps) + "?watch=true&resourceVersion=" +
-                                         std::to_string(server.server->revision()), seen);
-    const Reply last = server.patch(kA, R"([{"op":"test","path":"/metadata/finalizers/0","value":"x.dev/two"},
-        {"op":"remove","path":"/metadata/finalizers/0"}])", kJsonPatch);
+                                         std::to_string(server.server->revision()),
+                                     seen);
+    const Reply last =
+        server.patch(kA,
+                     R"([{"op":"test","path":"/metadata/finalizers/0","value":"x.dev/two"},
+        {"op":"remove","path":"/metadata/finalizers/0"}])",
+                     kJsonPatch);
     EXPECT_EQ(last.status, 200);
     EXPECT_EQ(last.text("/metadata/name"), "a");
     EXPECT_EQ(seen.take(), "DELETED a");
@@ -53,8 +61,10 @@ TEST(ServerDelete, FinalizersHoldAndCanOnlyGo) {
 }
 
 std::string child_of(const Reply& owner, const std::string& name, const std::string& more = "") {
-    return R"({"metadata":{"name":")" + name + R"(","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":")" +
-           owner.text("/metadata/name") + R"(","uid":")" + owner.text("/metadata/uid") + R"("})" + more + "]}}";
+    return R"({"metadata":{"name":")" + name +
+           R"(","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":")" +
+           owner.text("/metadata/name") + R"(","uid":")" + owner.text("/metadata/uid") + R"("})" +
+           more + "]}}";
 }
 
 TEST(ServerGarbage, ChildrenFollowTheirLastOwner) {
@@ -62,15 +72,22 @@ TEST(ServerGarbage, ChildrenFollowTheirLastOwner) {
     const Reply a = server.make_map("a");
     const Reply b = server.make_map("b");
     server.post(kMaps, child_of(a, "only-a"));
-    server.post(kMaps, child_of(a, "both", R"(,{"apiVersion":"v1","kind":"ConfigMap","name":"b","uid":")" +
-                                                b.text("/metadata/uid") + R"("})"));
+    server.post(kMaps,
+                child_of(a,
+                         "both",
+                         R"(,{"apiVersion":"v1","kind":"ConfigMap","name":"b","uid":")" +
+                             b.text("/metadata/uid") + R"("})"));
     server.server->tick();
     EXPECT_EQ(server.get(kMaps).view()["items"].array().size(), 4u);
     server.del(kA);
     EXPECT_LE(server.server->next_tick(), server.clock.now());
     server.server->tick();
     EXPECT_EQ(server.get(std::string(kMaps) + "/only-a").status, 404);
-    EXPECT_EQ(server.get(std::string(kMaps) + "/both").view()["metadata"]["ownerReferences"].array().size(), 1u);
+    EXPECT_EQ(server.get(std::string(kMaps) + "/both")
+                  .view()["metadata"]["ownerReferences"]
+                  .array()
+                  .size(),
+              1u);
     server.del(kB);
     server.server->tick();
     EXPECT_EQ(server.get(std::string(kMaps) + "/both").status, 404);
@@ -88,7 +105,8 @@ TEST(ServerGarbage, AnOwnerOfTheSameNameWithAnotherUidIsNoOwner) {
 
 TEST(ServerGarbage, OwnersInOtherNamespacesDoNotCount) {
     TestServer server;
-    const Reply owner = server.post("/api/v1/namespaces/kube-system/configmaps", R"({"metadata":{"name":"far"}})");
+    const Reply owner =
+        server.post("/api/v1/namespaces/kube-system/configmaps", R"({"metadata":{"name":"far"}})");
     server.post(kMaps, child_of(owner, "lost"));
     server.server->tick();
     EXPECT_EQ(server.get(std::string(kMaps) + "/lost").status, 404);
@@ -112,7 +130,8 @@ TEST(ServerGarbage, ForegroundWaitsForChildren) {
     server.del(kA, R"({"propagationPolicy":"Foreground"})");
     server.server->tick();
     EXPECT_EQ(server.get(kA).text("/metadata/finalizers"), R"(["foregroundDeletion"])");
-    EXPECT_NE(server.get(std::string(kMaps) + "/child").text("/metadata/deletionTimestamp"), "<absent>");
+    EXPECT_NE(server.get(std::string(kMaps) + "/child").text("/metadata/deletionTimestamp"),
+              "<absent>");
     server.patch(std::string(kMaps) + "/child", R"({"metadata":{"finalizers":null}})");
     server.server->tick();
     EXPECT_EQ(server.get(kA).status, 404);
@@ -125,7 +144,8 @@ TEST(ServerGarbage, OrphanKeepsChildren) {
     server.del(kA, R"({"propagationPolicy":"Orphan"})");
     server.server->tick();
     EXPECT_EQ(server.get(kA).status, 404);
-    EXPECT_EQ(server.get(std::string(kMaps) + "/child").text("/metadata/ownerReferences"), "<absent>");
+    EXPECT_EQ(server.get(std::string(kMaps) + "/child").text("/metadata/ownerReferences"),
+              "<absent>");
 }
 
 TEST(ServerNamespaces, EmptyThemselves) {
@@ -151,10 +171,13 @@ TEST(ServerNamespaces, EmptyThemselves) {
 TEST(ServerPods, KeepAGracePeriodOnceTheyRunSomewhere) {
     TestServer server;
     const std::string pods = "/api/v1/namespaces/default/pods";
-    server.post(pods, R"({"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}})");
+    server.post(pods,
+                R"({"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}})");
     EXPECT_EQ(server.del(pods + "/p").status, 200);
     EXPECT_EQ(server.get(pods + "/p").status, 404);
-    server.post(pods, R"({"metadata":{"name":"p"},"spec":{"nodeName":"here","terminationGracePeriodSeconds":7,
+    server.post(
+        pods,
+        R"({"metadata":{"name":"p"},"spec":{"nodeName":"here","terminationGracePeriodSeconds":7,
         "containers":[{"name":"c","image":"i"}]}})");
     const Reply leaving = server.del(pods + "/p");
     EXPECT_EQ(leaving.text("/metadata/deletionGracePeriodSeconds"), "7");

@@ -1,4 +1,5 @@
-// Inside of the API server: its parts, and one call's context. Included by the server's own .cpp files only.
+// Inside of the API server: its parts, and one call's context. Included by the server's own .cpp
+// files only.
 #pragma once
 
 #include "runtime/local/apiserver/api_server.hpp"
@@ -72,13 +73,16 @@ struct ApiServer::State {
 
     Result<void> bootstrap();  // namespaces and roles every server starts with, where absent
 
-    // Ends the running transaction: journal, watches, CRD registration, garbage collection. Errors: 500.
+    // Ends the running transaction: journal, watches, CRD registration, garbage collection. Errors:
+    // 500.
     Answer<void> commit();
     void register_crd(const json::Value& crd);
 
     RbacObjects rbac_objects() const;
     Answer<void> authorize_call(const User& user, const RequestInfo& info) const;
-    Answer<void> authorize_path(const User& user, std::string_view method, std::string_view path) const;
+    Answer<void> authorize_path(const User& user,
+                                std::string_view method,
+                                std::string_view path) const;
 
     // Parses and authorises. Errors: 400, 401, 403, 404, 405, 406.
     Answer<Call> prepare(const ApiRequest& request);
@@ -103,7 +107,10 @@ struct ApiServer::State {
     // Runs `write` in a transaction that a refusal or a dry run undoes.
     Answer<StoredPtr> transact(const Call& call, const std::function<Answer<StoredPtr>()>& write);
     Answer<StoredPtr> create_object(Call& call, json::Value object, bool track);
-    Answer<StoredPtr> store_update(Call& call, const StoredPtr& live, json::Value updated, bool track);
+    Answer<StoredPtr> store_update(Call& call,
+                                   const StoredPtr& live,
+                                   json::Value updated,
+                                   bool track);
 
     // delete_path.cpp
     Answer<ApiResponse> remove(Call& call);

@@ -27,15 +27,18 @@ TEST(ServerList, PagesShowOneSnapshot) {
     EXPECT_EQ(first.text("/metadata/remainingItemCount"), "3");
     server.del(std::string(kMaps) + "/d");
     server.make_map("bb");
-    const Reply second = server.get(std::string(kMaps) + "?limit=2&continue=" + first.text("/metadata/continue"));
+    const Reply second =
+        server.get(std::string(kMaps) + "?limit=2&continue=" + first.text("/metadata/continue"));
     EXPECT_EQ(second.version(), first.version());
     EXPECT_EQ(second.text("/items/0/metadata/name"), "c");
     EXPECT_EQ(second.text("/items/1/metadata/name"), "d");
-    const Reply third = server.get(std::string(kMaps) + "?limit=2&continue=" + second.text("/metadata/continue"));
+    const Reply third =
+        server.get(std::string(kMaps) + "?limit=2&continue=" + second.text("/metadata/continue"));
     EXPECT_EQ(third.view()["items"].array().size(), 1u);
     EXPECT_EQ(third.text("/metadata/continue"), "<absent>");
     server.server->compact_history();
-    const Reply late = server.get(std::string(kMaps) + "?limit=2&continue=" + first.text("/metadata/continue"));
+    const Reply late =
+        server.get(std::string(kMaps) + "?limit=2&continue=" + first.text("/metadata/continue"));
     EXPECT_EQ(late.status, 410);
     EXPECT_EQ(late.reason(), "Expired");
 }
@@ -46,7 +49,9 @@ struct ListRow {
     int status;
     int items;  // -1: not looked at
 };
-void PrintTo(const ListRow& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const ListRow& row, std::ostream* out) {
+    *out << row.name;
+}
 
 class ServerListOptions : public testing::TestWithParam<ListRow> {};
 
@@ -62,17 +67,22 @@ TEST_P(ServerListOptions, SelectOrRefuse) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Options, ServerListOptions,
-    testing::Values(ListRow{"label", "labelSelector=app%3Dx", 200, 1}, ListRow{"label_set", "labelSelector=app+in+(x,y)", 200, 2},
+    Options,
+    ServerListOptions,
+    testing::Values(ListRow{"label", "labelSelector=app%3Dx", 200, 1},
+                    ListRow{"label_set", "labelSelector=app+in+(x,y)", 200, 2},
                     ListRow{"field", "fieldSelector=metadata.name%3Db", 200, 1},
                     ListRow{"unknown_field", "fieldSelector=data.x%3Db", 400, -1},
-                    ListRow{"bad_label", "labelSelector=%3D", 400, -1}, ListRow{"any_version", "resourceVersion=0", 200, 2},
+                    ListRow{"bad_label", "labelSelector=%3D", 400, -1},
+                    ListRow{"any_version", "resourceVersion=0", 200, 2},
                     ListRow{"too_new", "resourceVersion=99999", 504, -1},
                     ListRow{"exact_start", "resourceVersion=0&resourceVersionMatch=Exact", 422, -1},
                     ListRow{"match_alone", "resourceVersionMatch=NotOlderThan", 422, -1},
                     ListRow{"initial_events", "sendInitialEvents=true", 422, -1},
-                    ListRow{"bad_continue", "continue=zz", 400, -1}, ListRow{"bad_limit", "limit=x", 400, -1},
-                    ListRow{"exact_too_old", "resourceVersion=2&resourceVersionMatch=Exact", 410, -1}),
+                    ListRow{"bad_continue", "continue=zz", 400, -1},
+                    ListRow{"bad_limit", "limit=x", 400, -1},
+                    ListRow{
+                        "exact_too_old", "resourceVersion=2&resourceVersionMatch=Exact", 410, -1}),
     [](const testing::TestParamInfo<ListRow>& row) { return std::string(row.param.name); });
 
 TEST(ServerWatch, FollowsFromAVersion) {
@@ -80,16 +90,19 @@ TEST(ServerWatch, FollowsFromAVersion) {
     const Reply made = server.make_map("a");
     server.make_map("b");
     Seen seen;
-    const auto handle = server.watch(std::string(kWatchMaps) + "&resourceVersion=" + made.version(), seen);
+    const auto handle =
+        server.watch(std::string(kWatchMaps) + "&resourceVersion=" + made.version(), seen);
     ASSERT_TRUE(handle);
     EXPECT_EQ(seen.take(), "ADDED b");
     server.patch(std::string(kMaps) + "/a", R"({"data":{"k":"v"}})");
     server.del(std::string(kMaps) + "/a");
     const std::string deleted_at = std::to_string(server.server->revision());
     ASSERT_EQ(seen.events.size(), 2u);
-    EXPECT_EQ(json::View(seen.events[1])["object"]["metadata"]["resourceVersion"].string_or(""), deleted_at);
+    EXPECT_EQ(json::View(seen.events[1])["object"]["metadata"]["resourceVersion"].string_or(""),
+              deleted_at);
     EXPECT_EQ(seen.take(), "MODIFIED a, DELETED a");
-    server.post("/api/v1/namespaces/kube-system/configmaps", R"({"metadata":{"name":"elsewhere"}})");
+    server.post("/api/v1/namespaces/kube-system/configmaps",
+                R"({"metadata":{"name":"elsewhere"}})");
     EXPECT_EQ(seen.take(), "");
 }
 
@@ -108,7 +121,9 @@ TEST(ServerWatch, StreamsTheListAndMarksItsEnd) {
     server.make_map("a");
     Seen seen;
     const auto handle = server.watch(
-        std::string(kWatchMaps) + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", seen);
+        std::string(kWatchMaps) +
+            "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+        seen);
     ASSERT_EQ(seen.events.size(), 2u);
     EXPECT_EQ(json::View(seen.events[1])["object"]["metadata"]["resourceVersion"].string_or(""),
               std::to_string(server.server->revision()));
@@ -118,7 +133,8 @@ TEST(ServerWatch, StreamsTheListAndMarksItsEnd) {
     EXPECT_EQ(seen.take(), "ADDED b");
     EXPECT_FALSE(server.watch(std::string(kWatchMaps) + "&sendInitialEvents=true", seen));
     EXPECT_EQ(server.refused.status, 422);
-    EXPECT_FALSE(server.watch(std::string(kWatchMaps) + "&resourceVersionMatch=NotOlderThan", seen));
+    EXPECT_FALSE(
+        server.watch(std::string(kWatchMaps) + "&resourceVersionMatch=NotOlderThan", seen));
     EXPECT_EQ(server.refused.status, 422);
 }
 
@@ -128,9 +144,11 @@ TEST(ServerWatch, SelectorEdgesAreAddedAndDeleted) {
     Seen seen;
     const auto handle = server.watch(std::string(kWatchMaps) + "&labelSelector=app%3Dx", seen);
     EXPECT_EQ(seen.take(), "ADDED a");
-    const Reply left = server.patch(std::string(kMaps) + "/a", R"({"metadata":{"labels":{"app":"y"}}})");
+    const Reply left =
+        server.patch(std::string(kMaps) + "/a", R"({"metadata":{"labels":{"app":"y"}}})");
     ASSERT_EQ(seen.events.size(), 1u);
-    EXPECT_EQ(json::View(seen.events[0])["object"]["metadata"]["resourceVersion"].string_or(""), left.version());
+    EXPECT_EQ(json::View(seen.events[0])["object"]["metadata"]["resourceVersion"].string_or(""),
+              left.version());
     EXPECT_EQ(json::View(seen.events[0])["object"]["metadata"]["labels"]["app"].string_or(""), "x");
     EXPECT_EQ(seen.take(), "DELETED a");
     server.patch(std::string(kMaps) + "/a", R"({"data":{"k":"v"}})");
@@ -144,7 +162,8 @@ TEST(ServerWatch, SelectorEdgesAreAddedAndDeleted) {
 TEST(ServerWatch, BookmarksComeWhenTheVersionMoved) {
     TestServer server;
     Seen seen;
-    const auto handle = server.watch(std::string(kWatchMaps) + "&allowWatchBookmarks=true&timeoutSeconds=600", seen);
+    const auto handle = server.watch(
+        std::string(kWatchMaps) + "&allowWatchBookmarks=true&timeoutSeconds=600", seen);
     server.clock.advance(std::chrono::seconds(61));
     server.server->tick();
     EXPECT_EQ(seen.take(), "");
@@ -178,7 +197,8 @@ TEST(ServerWatch, ForgottenVersionsAreGone) {
         server.patch(std::string(kMaps) + "/a", R"({"data":{"k":")" + std::to_string(i) + R"("}})");
     }
     Seen seen;
-    EXPECT_FALSE(server.watch(std::string(kWatchMaps) + "&resourceVersion=" + made.version(), seen));
+    EXPECT_FALSE(
+        server.watch(std::string(kWatchMaps) + "&resourceVersion=" + made.version(), seen));
     EXPECT_EQ(server.refused.status, 410);
     const std::string recent = std::to_string(server.server->revision() - 3);
     EXPECT_TRUE(server.watch(std::string(kWatchMaps) + "&resourceVersion=" + recent, seen));
@@ -196,7 +216,8 @@ TEST(ServerWatch, OldHistoryAgesAway) {
     server.clock.advance(std::chrono::seconds(101));
     server.server->tick();
     Seen seen;
-    EXPECT_FALSE(server.watch(std::string(kWatchMaps) + "&resourceVersion=" + made.version(), seen));
+    EXPECT_FALSE(
+        server.watch(std::string(kWatchMaps) + "&resourceVersion=" + made.version(), seen));
 }
 
 TEST(ServerWatch, GoneCanComeInsideTheStream) {
@@ -205,7 +226,8 @@ TEST(ServerWatch, GoneCanComeInsideTheStream) {
     server.make_map("b");
     server.server->compact_history();
     Seen seen;
-    const auto handle = server.watch(std::string(kWatchMaps) + "&resourceVersion=" + made.version(), seen);
+    const auto handle =
+        server.watch(std::string(kWatchMaps) + "&resourceVersion=" + made.version(), seen);
     ASSERT_TRUE(handle);
     ASSERT_EQ(seen.events.size(), 1u);
     EXPECT_EQ(json::View(seen.events[0])["type"].string_or(""), "ERROR");
@@ -217,11 +239,12 @@ TEST(ServerWatch, HandleMayGoInsideTheSink) {
     TestServer server;
     std::unique_ptr<WatchHandle> handle;
     int calls = 0;
-    WatchStart start = server.server->open_watch(server.request("GET", kWatchMaps), {[&](std::string_view) {
-                                                                                         ++calls;
-                                                                                         handle.reset();
-                                                                                     },
-                                                                                     nullptr});
+    WatchStart start = server.server->open_watch(server.request("GET", kWatchMaps),
+                                                 {[&](std::string_view) {
+                                                      ++calls;
+                                                      handle.reset();
+                                                  },
+                                                  nullptr});
     handle = std::move(start.handle);
     server.make_map("a");
     server.make_map("b");

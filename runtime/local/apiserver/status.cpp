@@ -11,8 +11,12 @@ StatusError make(int code, std::string reason, std::string message) {
     return error;
 }
 
-StatusError make_for(int code, std::string reason, std::string_view group, std::string_view kind,
-                     std::string_view name, std::string message) {
+StatusError make_for(int code,
+                     std::string reason,
+                     std::string_view group,
+                     std::string_view kind,
+                     std::string_view name,
+                     std::string message) {
     StatusError error = make(code, std::move(reason), std::move(message));
     error.group = group;
     error.kind = kind;
@@ -20,9 +24,12 @@ StatusError make_for(int code, std::string reason, std::string_view group, std::
     return error;
 }
 
-std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+std::string quoted(std::string_view text) {
+    return "\"" + std::string(text) + "\"";
+}
 
-// As field.Error: `spec.replicas: Invalid value: -1: must be …` has its reason inside the message already.
+// As field.Error: `spec.replicas: Invalid value: -1: must be …` has its reason inside the message
+// already.
 std::string cause_text(const StatusCause& cause) {
     return cause.field.empty() ? cause.message : cause.field + ": " + cause.message;
 }
@@ -38,10 +45,16 @@ std::string qualified_resource(std::string_view group, std::string_view resource
     return text;
 }
 
-StatusError bad_request(std::string message) { return make(400, "BadRequest", std::move(message)); }
-StatusError unauthorized() { return make(401, "Unauthorized", "Unauthorized"); }
+StatusError bad_request(std::string message) {
+    return make(400, "BadRequest", std::move(message));
+}
+StatusError unauthorized() {
+    return make(401, "Unauthorized", "Unauthorized");
+}
 
-StatusError forbidden(std::string_view group, std::string_view resource, std::string_view name,
+StatusError forbidden(std::string_view group,
+                      std::string_view resource,
+                      std::string_view name,
                       std::string detail) {
     std::string message = qualified_resource(group, resource);
     if (!name.empty()) {
@@ -52,7 +65,11 @@ StatusError forbidden(std::string_view group, std::string_view resource, std::st
 }
 
 StatusError not_found(std::string_view group, std::string_view resource, std::string_view name) {
-    return make_for(404, "NotFound", group, resource, name,
+    return make_for(404,
+                    "NotFound",
+                    group,
+                    resource,
+                    name,
                     qualified_resource(group, resource) + " " + quoted(name) + " not found");
 }
 
@@ -64,24 +81,43 @@ StatusError method_not_allowed(std::string message) {
     return make(405, "MethodNotAllowed", std::move(message));
 }
 
-StatusError already_exists(std::string_view group, std::string_view resource, std::string_view name) {
-    return make_for(409, "AlreadyExists", group, resource, name,
+StatusError already_exists(std::string_view group,
+                           std::string_view resource,
+                           std::string_view name) {
+    return make_for(409,
+                    "AlreadyExists",
+                    group,
+                    resource,
+                    name,
                     qualified_resource(group, resource) + " " + quoted(name) + " already exists");
 }
 
-StatusError conflict(std::string_view group, std::string_view resource, std::string_view name,
+StatusError conflict(std::string_view group,
+                     std::string_view resource,
+                     std::string_view name,
                      std::string_view why) {
-    return make_for(409, "Conflict", group, resource, name,
-                    "Operation cannot be fulfilled on " + qualified_resource(group, resource) + " " +
-                        quoted(name) + ": " + std::string(why));
+    return make_for(409,
+                    "Conflict",
+                    group,
+                    resource,
+                    name,
+                    "Operation cannot be fulfilled on " + qualified_resource(group, resource) +
+                        " " + quoted(name) + ": " + std::string(why));
 }
 
-StatusError version_conflict(std::string_view group, std::string_view resource, std::string_view name) {
-    return conflict(group, resource, name,
-                    "the object has been modified; please apply your changes to the latest version and try again");
+StatusError version_conflict(std::string_view group,
+                             std::string_view resource,
+                             std::string_view name) {
+    return conflict(group,
+                    resource,
+                    name,
+                    "the object has been modified; please apply your changes to the latest version "
+                    "and try again");
 }
 
-StatusError invalid(std::string_view group, std::string_view kind, std::string_view name,
+StatusError invalid(std::string_view group,
+                    std::string_view kind,
+                    std::string_view name,
                     std::vector<StatusCause> causes) {
     std::string message = qualified_resource(group, kind) + " " + quoted(name) + " is invalid: ";
     if (causes.size() == 1) {
@@ -98,13 +134,17 @@ StatusError invalid(std::string_view group, std::string_view kind, std::string_v
     return error;
 }
 
-StatusError expired(std::string message) { return make(410, "Expired", std::move(message)); }
+StatusError expired(std::string message) {
+    return make(410, "Expired", std::move(message));
+}
 
 StatusError unsupported_media_type(std::string message) {
     return make(415, "UnsupportedMediaType", std::move(message));
 }
 
-StatusError too_large(std::string message) { return make(413, "RequestEntityTooLarge", std::move(message)); }
+StatusError too_large(std::string message) {
+    return make(413, "RequestEntityTooLarge", std::move(message));
+}
 
 StatusError internal_error(std::string_view message) {
     return make(500, "InternalError", "Internal error occurred: " + std::string(message));
@@ -165,7 +205,9 @@ ApiResponse json_response(int status, std::string body) {
     return response;
 }
 
-ApiResponse success_response(std::string_view group, std::string_view resource, std::string_view name,
+ApiResponse success_response(std::string_view group,
+                             std::string_view resource,
+                             std::string_view name,
                              std::string_view uid) {
     json::Value details = {{"name", name}};
     if (!group.empty()) {
@@ -174,8 +216,11 @@ ApiResponse success_response(std::string_view group, std::string_view resource, 
     details.set("kind", resource);
     details.set("uid", uid);
     const json::Value status = {
-        {"kind", "Status"},       {"apiVersion", "v1"}, {"metadata", json::object()},
-        {"status", "Success"},    {"details", std::move(details)},
+        {"kind", "Status"},
+        {"apiVersion", "v1"},
+        {"metadata", json::object()},
+        {"status", "Success"},
+        {"details", std::move(details)},
     };
     return json_response(200, json::dump(status) + "\n");
 }

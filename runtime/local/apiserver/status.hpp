@@ -1,4 +1,5 @@
-// Status objects: how every refusal leaves the server. Reasons, codes and texts are kube-apiserver's.
+// Status objects: how every refusal leaves the server. Reasons, codes and texts are
+// kube-apiserver's.
 #pragma once
 
 #include "runtime/local/apiserver/api_types.hpp"
@@ -13,9 +14,9 @@
 namespace capstan::local {
 
 struct StatusCause {
-    std::string reason;   // FieldValueInvalid, FieldManagerConflict, …
+    std::string reason;  // FieldValueInvalid, FieldManagerConflict, …
     std::string message;
-    std::string field;    // "spec.replicas"
+    std::string field;  // "spec.replicas"
 };
 
 struct StatusError {
@@ -32,23 +33,38 @@ struct StatusError {
 
 // Result whose error is the answer to send.
 template <class T>
-using Answer = boost::outcome_v2::basic_result<T, StatusError, boost::outcome_v2::policy::terminate>;
-inline auto refuse(StatusError error) { return boost::outcome_v2::failure(std::move(error)); }
+using Answer =
+    boost::outcome_v2::basic_result<T, StatusError, boost::outcome_v2::policy::terminate>;
+inline auto refuse(StatusError error) {
+    return boost::outcome_v2::failure(std::move(error));
+}
 
 // "statefulsets.apps", or "pods" for the core group.
 std::string qualified_resource(std::string_view group, std::string_view resource);
 
 StatusError bad_request(std::string message);
 StatusError unauthorized();
-StatusError forbidden(std::string_view group, std::string_view resource, std::string_view name, std::string detail);
+StatusError forbidden(std::string_view group,
+                      std::string_view resource,
+                      std::string_view name,
+                      std::string detail);
 StatusError not_found(std::string_view group, std::string_view resource, std::string_view name);
 StatusError path_not_found();
 StatusError method_not_allowed(std::string message);
-StatusError already_exists(std::string_view group, std::string_view resource, std::string_view name);
-StatusError conflict(std::string_view group, std::string_view resource, std::string_view name, std::string_view why);
+StatusError already_exists(std::string_view group,
+                           std::string_view resource,
+                           std::string_view name);
+StatusError conflict(std::string_view group,
+                     std::string_view resource,
+                     std::string_view name,
+                     std::string_view why);
 // The object was changed since it was read: the text every client knows.
-StatusError version_conflict(std::string_view group, std::string_view resource, std::string_view name);
-StatusError invalid(std::string_view group, std::string_view kind, std::string_view name,
+StatusError version_conflict(std::string_view group,
+                             std::string_view resource,
+                             std::string_view name);
+StatusError invalid(std::string_view group,
+                    std::string_view kind,
+                    std::string_view name,
                     std::vector<StatusCause> causes);
 StatusError expired(std::string message);
 StatusError unsupported_media_type(std::string message);
@@ -59,7 +75,9 @@ json::Value to_json(const StatusError& error);
 ApiResponse to_response(const StatusError& error);
 ApiResponse json_response(int status, std::string body);
 // {"kind":"Status","status":"Success", …}: what DELETE answers when the object is gone.
-ApiResponse success_response(std::string_view group, std::string_view resource, std::string_view name,
+ApiResponse success_response(std::string_view group,
+                             std::string_view resource,
+                             std::string_view name,
                              std::string_view uid);
 
 }  // namespace capstan::local

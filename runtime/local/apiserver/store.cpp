@@ -45,9 +45,10 @@ StoredPtr make_stored(json::Value value, std::uint64_t revision) {
     stored->revision = revision;
     stored->text = json::dump(value);
     if (members.size() >= 2) {
-        // {"apiVersion":…,"kind":…, : both values are plain text, so their length in the dump is that of the dump.
-        stored->body = std::string_view(R"({"apiVersion":,"kind":,)").size() + json::dump(members[0].value).size() +
-                       json::dump(members[1].value).size();
+        // {"apiVersion":…,"kind":…, : both values are plain text, so their length in the dump is
+        // that of the dump.
+        stored->body = std::string_view(R"({"apiVersion":,"kind":,)").size() +
+                       json::dump(members[0].value).size() + json::dump(members[1].value).size();
         stored->body = std::min(stored->body, stored->text.size());
     }
     stored->value = std::move(value);
@@ -87,7 +88,8 @@ StoredPtr Store::put(std::string_view resource, std::string_view key, json::Valu
     ++revision_;
     value["metadata"].set("resourceVersion", std::to_string(revision_));
     StoredPtr after = make_stored(std::move(value), revision_);
-    Change change{std::string(resource), std::string(key), find(resource, key), after, nullptr, revision_};
+    Change change{
+        std::string(resource), std::string(key), find(resource, key), after, nullptr, revision_};
     apply(change.resource, change.key, change.before, after);
     changes_.push_back(std::move(change));
     return after;
@@ -100,7 +102,11 @@ void Store::erase(std::string_view resource, std::string_view key) {
     ++revision_;
     json::Value last = before->value;
     last["metadata"].set("resourceVersion", std::to_string(revision_));
-    Change change{std::string(resource), std::string(key), before, nullptr, make_stored(std::move(last), revision_),
+    Change change{std::string(resource),
+                  std::string(key),
+                  before,
+                  nullptr,
+                  make_stored(std::move(last), revision_),
                   revision_};
     apply(change.resource, change.key, before, nullptr);
     changes_.push_back(std::move(change));
@@ -129,8 +135,14 @@ void Store::rollback() {
     open_ = false;
 }
 
-void Store::restore(std::string_view resource, std::string_view key, json::Value value, std::uint64_t revision) {
-    apply(std::string(resource), std::string(key), find(resource, key), make_stored(std::move(value), revision));
+void Store::restore(std::string_view resource,
+                    std::string_view key,
+                    json::Value value,
+                    std::uint64_t revision) {
+    apply(std::string(resource),
+          std::string(key),
+          find(resource, key),
+          make_stored(std::move(value), revision));
     restore_revision(revision);
 }
 
@@ -141,7 +153,9 @@ void Store::restore_erase(std::string_view resource, std::string_view key, std::
     restore_revision(revision);
 }
 
-void Store::restore_revision(std::uint64_t revision) { revision_ = std::max(revision_, revision); }
+void Store::restore_revision(std::uint64_t revision) {
+    revision_ = std::max(revision_, revision);
+}
 
 const ObjectAddress* Store::by_uid(std::string_view uid) const {
     const auto found = uids_.find(std::string(uid));
@@ -153,7 +167,9 @@ const std::vector<ObjectAddress>& Store::dependents(std::string_view owner_uid) 
     return found == dependents_.end() ? kNoAddresses : found->second;
 }
 
-void Store::apply(const std::string& resource, const std::string& key, const StoredPtr& before,
+void Store::apply(const std::string& resource,
+                  const std::string& key,
+                  const StoredPtr& before,
                   const StoredPtr& after) {
     const ObjectAddress at{resource, key};
     if (before) {

@@ -1,7 +1,8 @@
 // The objects: immutable values by resource and key, one version counter, and transactions.
 //
-// A transaction is one API call's writes. commit() hands them to the journal first; when that fails everything is as
-// before. Readers between begin and commit see the new state. Thread: the server's.
+// A transaction is one API call's writes. commit() hands them to the journal first; when that fails
+// everything is as before. Readers between begin and commit see the new state. Thread: the
+// server's.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -19,8 +20,8 @@
 
 namespace capstan::local {
 
-// One object at one version. `text` is its compact JSON and starts with apiVersion and kind; `body` is where the rest
-// begins, so another served version costs a copy and no parsing.
+// One object at one version. `text` is its compact JSON and starts with apiVersion and kind; `body`
+// is where the rest begins, so another served version costs a copy and no parsing.
 struct Stored {
     json::Value value;
     std::string text;
@@ -29,12 +30,14 @@ struct Stored {
 
     std::string_view rest() const noexcept { return std::string_view(text).substr(body); }
 };
-using StoredPtr = std::shared_ptr<const Stored>;  // shared: history, indexes and readers keep old versions alive
+// shared: history, indexes and readers keep old versions alive
+using StoredPtr = std::shared_ptr<const Stored>;
 
 // Orders members apiVersion, kind, metadata first and serialises.
 StoredPtr make_stored(json::Value value, std::uint64_t revision);
 
-// One write. `after` of a delete is null; `tombstone` is then the last state with the version of the deletion.
+// One write. `after` of a delete is null; `tombstone` is then the last state with the version of
+// the deletion.
 struct Change {
     std::string resource;  // storage id: "apps/statefulsets", "pods"
     std::string key;       // "ns/name" or "name"
@@ -63,10 +66,12 @@ public:
     const Objects& objects(std::string_view resource) const;
     std::vector<std::string> resources() const;
     std::uint64_t revision() const noexcept { return revision_; }
-    std::size_t text_bytes() const noexcept { return text_bytes_; }  // of all objects: what a snapshot would hold
+    // of all objects: what a snapshot would hold
+    std::size_t text_bytes() const noexcept { return text_bytes_; }
 
     void begin();  // requires: no transaction
-    // Stores `value` under the next version, which becomes its metadata.resourceVersion. [in a transaction]
+    // Stores `value` under the next version, which becomes its metadata.resourceVersion. [in a
+    // transaction]
     StoredPtr put(std::string_view resource, std::string_view key, json::Value value);
     void erase(std::string_view resource, std::string_view key);  // requires: present
     // Errors: the journal's; the transaction is undone then.
@@ -74,7 +79,10 @@ public:
     void rollback();
 
     // Start-up only: replays without journal or version rules.
-    void restore(std::string_view resource, std::string_view key, json::Value value, std::uint64_t revision);
+    void restore(std::string_view resource,
+                 std::string_view key,
+                 json::Value value,
+                 std::uint64_t revision);
     void restore_erase(std::string_view resource, std::string_view key, std::uint64_t revision);
     void restore_revision(std::uint64_t revision);
 
@@ -83,7 +91,10 @@ public:
     const std::vector<ObjectAddress>& dependents(std::string_view owner_uid) const;
 
 private:
-    void apply(const std::string& resource, const std::string& key, const StoredPtr& before, const StoredPtr& after);
+    void apply(const std::string& resource,
+               const std::string& key,
+               const StoredPtr& before,
+               const StoredPtr& after);
     void index(const ObjectAddress& at, const Stored& object, bool add);
 
     Journal journal_;

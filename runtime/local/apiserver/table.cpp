@@ -12,7 +12,9 @@ struct PrinterColumn {
 };
 
 // The text of a value in a string column: strings bare, everything else as JSON.
-std::string plain(const json::Value& value) { return value.is_string() ? *value.if_string() : json::dump(value); }
+std::string plain(const json::Value& value) {
+    return value.is_string() ? *value.if_string() : json::dump(value);
+}
 
 json::Value printer_cell(const json::Value& object, const PrinterColumn& column, WallTime now) {
     const auto found = json_path_first(object, column.path);
@@ -31,23 +33,34 @@ json::Value printer_cell(const json::Value& object, const PrinterColumn& column,
         return value->if_bool() != nullptr ? *value : json::Value();
     }
     if (column.type == "date") {
-        return value->is_string() && parse_rfc3339(*value->if_string()) ? since(*value->if_string(), now)
-                                                                        : std::string("<invalid>");
+        return value->is_string() && parse_rfc3339(*value->if_string())
+                   ? since(*value->if_string(), now)
+                   : std::string("<invalid>");
     }
     return plain(*value);
 }
 
-json::Value definition(std::string_view name, std::string_view type, std::string_view format, std::string_view text,
+json::Value definition(std::string_view name,
+                       std::string_view type,
+                       std::string_view format,
+                       std::string_view text,
                        std::int64_t priority) {
-    return {{"name", name}, {"type", type}, {"format", format}, {"description", text}, {"priority", priority}};
+    return {{"name", name},
+            {"type", type},
+            {"format", format},
+            {"description", text},
+            {"priority", priority}};
 }
 
-json::Value name_definition() { return definition("Name", "string", "name", "Name of the object.", 0); }
+json::Value name_definition() {
+    return definition("Name", "string", "name", "Name of the object.", 0);
+}
 
 // The columns of one answer: either of a builtin kind, or the name and the CRD's.
 class Columns {
 public:
-    Columns(const GroupVersionKind& gvk, const json::Value* printer_columns) : builtin_(builtin_columns(gvk)) {
+    Columns(const GroupVersionKind& gvk, const json::Value* printer_columns)
+        : builtin_(builtin_columns(gvk)) {
         if (printer_columns != nullptr) {
             for (const json::Value& column : json::View(*printer_columns).array()) {
                 add_printer(json::View(column));
@@ -55,7 +68,8 @@ public:
         }
         if (builtin_.empty() && printer_.empty()) {
             printer_.push_back({".metadata.creationTimestamp", "date"});
-            printer_definitions_.push_back(definition("Age", "date", "", "Time since creation.", 0));
+            printer_definitions_.push_back(
+                definition("Age", "date", "", "Time since creation.", 0));
         }
     }
 
@@ -63,9 +77,14 @@ public:
         json::Value out = json::list();
         if (!builtin_.empty()) {
             for (const Column& column : builtin_) {
-                out.push_back(column.name == std::string_view("Name")
-                                  ? definition(column.name, column.type, "name", "Name of the object.", column.priority)
-                                  : definition(column.name, column.type, "", column.name, column.priority));
+                out.push_back(
+                    column.name == std::string_view("Name")
+                        ? definition(column.name,
+                                     column.type,
+                                     "name",
+                                     "Name of the object.",
+                                     column.priority)
+                        : definition(column.name, column.type, "", column.name, column.priority));
             }
             return out;
         }
@@ -96,7 +115,9 @@ private:
     void add_printer(const json::View& column) {
         const std::string_view type = column["type"].string_or("string");
         printer_.push_back({std::string(column["jsonPath"].string_or("")), std::string(type)});
-        printer_definitions_.push_back(definition(column["name"].string_or(""), type, column["format"].string_or(""),
+        printer_definitions_.push_back(definition(column["name"].string_or(""),
+                                                  type,
+                                                  column["format"].string_or(""),
                                                   column["description"].string_or(""),
                                                   column["priority"].int_or(0)));
     }
@@ -106,15 +127,19 @@ private:
     std::vector<json::Value> printer_definitions_;
 };
 
-json::Value row(const Columns& columns, const json::Value& object, IncludeObject include, WallTime now) {
+json::Value row(const Columns& columns,
+                const json::Value& object,
+                IncludeObject include,
+                WallTime now) {
     json::Value out = {{"cells", columns.cells(object, now)}};
     if (include == IncludeObject::object) {
         out.set("object", object);
     } else if (include == IncludeObject::metadata) {
         const json::Value* metadata = object.find("metadata");
-        out.set("object", {{"kind", "PartialObjectMetadata"},
-                           {"apiVersion", "meta.k8s.io/v1"},
-                           {"metadata", metadata == nullptr ? json::object() : *metadata}});
+        out.set("object",
+                {{"kind", "PartialObjectMetadata"},
+                 {"apiVersion", "meta.k8s.io/v1"},
+                 {"metadata", metadata == nullptr ? json::object() : *metadata}});
     } else {
         out.set("object", json::Value());
     }
@@ -130,8 +155,11 @@ IncludeObject parse_include_object(std::string_view text) {
     return text == "Object" ? IncludeObject::object : IncludeObject::metadata;
 }
 
-json::Value to_table(const GroupVersionKind& gvk, const json::Value& list_or_object,
-                     const json::Value* printer_columns, IncludeObject include, WallTime now) {
+json::Value to_table(const GroupVersionKind& gvk,
+                     const json::Value& list_or_object,
+                     const json::Value* printer_columns,
+                     IncludeObject include,
+                     WallTime now) {
     const Columns columns(gvk, printer_columns);
     const json::Value* items = list_or_object.find("items");
     json::Value metadata = json::object();

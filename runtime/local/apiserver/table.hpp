@@ -14,11 +14,13 @@
 
 namespace capstan::local {
 
-enum class IncludeObject : std::uint8_t { none, metadata, object };  // ?includeObject=; the default is metadata
-IncludeObject parse_include_object(std::string_view text);           // "" and unknown words: metadata
+// ?includeObject=; the default is metadata
+enum class IncludeObject : std::uint8_t { none, metadata, object };
+IncludeObject parse_include_object(std::string_view text);  // "" and unknown words: metadata
 
-// `list_or_object`: a list (has "items") or one object, of kind `gvk`. `printer_columns`: additionalPrinterColumns of
-// the CRD version, nullptr for builtin kinds and CRDs without; kinds without columns of their own get NAME and AGE.
+// `list_or_object`: a list (has "items") or one object, of kind `gvk`. `printer_columns`:
+// additionalPrinterColumns of the CRD version, nullptr for builtin kinds and CRDs without; kinds
+// without columns of their own get NAME and AGE.
 json::Value to_table(const GroupVersionKind& gvk,
                      const json::Value& list_or_object,
                      const json::Value* printer_columns,
@@ -30,9 +32,10 @@ std::string age_text(std::chrono::nanoseconds age);
 
 inline constexpr std::size_t kJsonPathStepsMax = 64;
 
-// The JSONPath subset of printer columns: .a.b, ['a'], [0], [-1], [*], [?(@.type=="Ready")] (== != < <= > >= or
-// existence), escaped dots, with or without braces. Of several results the first counts, as the real server prints.
-// nullptr: nothing there. Errors: invalid (the path does not parse, or uses .. or a slice).
+// The JSONPath subset of printer columns: .a.b, ['a'], [0], [-1], [*], [?(@.type=="Ready")] (== !=
+// < <= > >= or existence), escaped dots, with or without braces. Of several results the first
+// counts, as the real server prints. nullptr: nothing there. Errors: invalid (the path does not
+// parse, or uses .. or a slice).
 Result<const json::Value*> json_path_first(const json::Value& root, std::string_view path);
 
 }  // namespace capstan::local

@@ -7,8 +7,8 @@ namespace capstan::local {
 
 struct Column {
     const char* name;
-    const char* type;    // "string", "integer", "date"
-    int priority;        // 0: always shown; 1: with -o wide
+    const char* type;  // "string", "integer", "date"
+    int priority;      // 0: always shown; 1: with -o wide
     json::Value (*cell)(const json::View& object, WallTime now);
 };
 

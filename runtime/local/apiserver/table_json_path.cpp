@@ -9,15 +9,23 @@ namespace capstan::local {
 namespace {
 
 enum class StepKind : std::uint8_t { member, index, all, filter };
-enum class Compare : std::uint8_t { exists, equal, not_equal, less, less_equal, greater, greater_equal };
+enum class Compare : std::uint8_t {
+    exists,
+    equal,
+    not_equal,
+    less,
+    less_equal,
+    greater,
+    greater_equal
+};
 
 struct Step {
     StepKind kind{StepKind::all};
-    std::string name;          // member
-    std::int64_t index{0};     // index; negative: from the end
-    std::vector<Step> left;    // filter: path below "@"
+    std::string name;        // member
+    std::int64_t index{0};   // index; negative: from the end
+    std::vector<Step> left;  // filter: path below "@"
     Compare compare{Compare::exists};
-    json::Value right;         // filter: literal
+    json::Value right;  // filter: literal
 };
 
 using Steps = std::vector<Step>;
@@ -53,7 +61,8 @@ private:
         }
     }
     Failure error(std::string_view what) const {
-        return fail(Code::invalid, "jsonPath offset " + std::to_string(offset_) + ": " + std::string(what));
+        return fail(Code::invalid,
+                    "jsonPath offset " + std::to_string(offset_) + ": " + std::string(what));
     }
 
     Result<Steps> path(bool in_filter) {
@@ -83,7 +92,8 @@ private:
     Step member() {
         Step step;
         step.kind = StepKind::member;
-        while (offset_ < text_.size() && std::string_view(".[ =!<>)").find(peek()) == std::string_view::npos) {
+        while (offset_ < text_.size() &&
+               std::string_view(".[ =!<>)").find(peek()) == std::string_view::npos) {
             if (peek() == '\\' && offset_ + 1 < text_.size()) {
                 ++offset_;
             }
@@ -101,14 +111,16 @@ private:
             return step;
         }
         if (take("?(")) {
-            return in_filter ? Result<Step>(error("a filter inside a filter is not supported")) : filter();
+            return in_filter ? Result<Step>(error("a filter inside a filter is not supported"))
+                             : filter();
         }
         if (peek() == '\'' || peek() == '"') {
             CAPSTAN_TRY(step.name, quoted());
             step.kind = StepKind::member;
         } else {
             const std::string_view rest = text_.substr(offset_);
-            const auto [end, failed] = std::from_chars(rest.data(), rest.data() + rest.size(), step.index);
+            const auto [end, failed] =
+                std::from_chars(rest.data(), rest.data() + rest.size(), step.index);
             if (failed != std::errc()) {
                 return error("expected a name, an index, * or a filter");
             }
@@ -152,8 +164,12 @@ private:
         CAPSTAN_TRY(step.left, path(true));
         skip_blanks();
         static constexpr std::pair<std::string_view, Compare> kOperators[] = {
-            {"==", Compare::equal},      {"!=", Compare::not_equal}, {"<=", Compare::less_equal},
-            {">=", Compare::greater_equal}, {"<", Compare::less},    {">", Compare::greater}};
+            {"==", Compare::equal},
+            {"!=", Compare::not_equal},
+            {"<=", Compare::less_equal},
+            {">=", Compare::greater_equal},
+            {"<", Compare::less},
+            {">", Compare::greater}};
         for (const auto& [token, compare] : kOperators) {
             if (take(token)) {
                 step.compare = compare;
@@ -214,16 +230,20 @@ bool passes(const Step& step, const json::Value& item) {
         return false;
     }
     switch (step.compare) {
-    case Compare::less: return *found < 0;
-    case Compare::less_equal: return *found <= 0;
-    case Compare::greater: return *found > 0;
-    default: return *found >= 0;
+        case Compare::less: return *found < 0;
+        case Compare::less_equal: return *found <= 0;
+        case Compare::greater: return *found > 0;
+        default: return *found >= 0;
     }
 }
 
-const json::Value* first_of_all(const json::Value& value, const Step& step, const Steps& steps, std::size_t from) {
+const json::Value* first_of_all(const json::Value& value,
+                                const Step& step,
+                                const Steps& steps,
+                                std::size_t from) {
     const auto look = [&](const json::Value& item) -> const json::Value* {
-        return step.kind == StepKind::filter && !passes(step, item) ? nullptr : first(item, steps, from + 1);
+        return step.kind == StepKind::filter && !passes(step, item) ? nullptr
+                                                                    : first(item, steps, from + 1);
     };
     if (const json::Array* array = value.if_array()) {
         for (const json::Value& item : *array) {
@@ -254,7 +274,9 @@ const json::Value* first(const json::Value& value, const Steps& steps, std::size
         const json::Array* array = value.if_array();
         const std::int64_t size = array == nullptr ? 0 : static_cast<std::int64_t>(array->size());
         const std::int64_t index = step.index < 0 ? size + step.index : step.index;
-        return index < 0 || index >= size ? nullptr : first((*array)[static_cast<std::size_t>(index)], steps, from + 1);
+        return index < 0 || index >= size
+                   ? nullptr
+                   : first((*array)[static_cast<std::size_t>(index)], steps, from + 1);
     }
     return first_of_all(value, step, steps, from);
 }

@@ -57,7 +57,8 @@ json::Value pod_ready(const json::View& pod, WallTime) {
 }
 
 json::Value pod_status(const json::View& pod, WallTime) {
-    std::string reason(pod["status"]["reason"].string_or(pod["status"]["phase"].string_or("Unknown")));
+    std::string reason(
+        pod["status"]["reason"].string_or(pod["status"]["phase"].string_or("Unknown")));
     const std::string init = init_status(pod);
     bool running = false;
     if (!init.empty()) {
@@ -67,7 +68,8 @@ json::Value pod_status(const json::View& pod, WallTime) {
         for (auto status = statuses.rbegin(); status != statuses.rend(); ++status) {
             const json::View view(*status);
             const json::View terminated = view["state"]["terminated"];
-            if (const auto waiting = view["state"]["waiting"]["reason"].string_or(""); !waiting.empty()) {
+            if (const auto waiting = view["state"]["waiting"]["reason"].string_or("");
+                !waiting.empty()) {
                 reason = std::string(waiting);
             } else if (terminated.present()) {
                 const std::string_view why = terminated["reason"].string_or("");
@@ -82,7 +84,9 @@ json::Value pod_status(const json::View& pod, WallTime) {
     }
     if (pod["metadata"]["deletionTimestamp"].present()) {
         const std::string_view phase = pod["status"]["phase"].string_or("");
-        reason = reason == "NodeLost" ? "Unknown" : phase == "Succeeded" || phase == "Failed" ? reason : "Terminating";
+        reason = reason == "NodeLost"                        ? "Unknown"
+                 : phase == "Succeeded" || phase == "Failed" ? reason
+                                                             : "Terminating";
     }
     return reason;
 }
@@ -94,7 +98,8 @@ json::Value pod_restarts(const json::View& pod, WallTime now) {
         for (const json::Value& status : pod["status"][std::string_view(list)].array()) {
             const json::View view(status);
             count += view["restartCount"].int_or(0);
-            const std::string_view finished = view["lastState"]["terminated"]["finishedAt"].string_or("");
+            const std::string_view finished =
+                view["lastState"]["terminated"]["finishedAt"].string_or("");
             last = std::max(last, std::string(finished));  // RFC 3339 in UTC sorts as text
         }
     }

@@ -1,4 +1,5 @@
-// A server in memory under a hand-moved clock, with short spellings for requests. For the tests of this folder.
+// A server in memory under a hand-moved clock, with short spellings for requests. For the tests of
+// this folder.
 #pragma once
 
 #include "runtime/local/apiserver/api_server.hpp"
@@ -19,7 +20,9 @@ class HandClock : public Clock {
 public:
     MonotonicTime now() const noexcept override { return now_; }
     WallTime wall_now() const noexcept override {
-        return WallTime(std::chrono::duration_cast<WallTime::duration>(std::chrono::seconds(1'767'225'600)) + now_);
+        return WallTime(
+            std::chrono::duration_cast<WallTime::duration>(std::chrono::seconds(1'767'225'600)) +
+            now_);
     }
     void advance(std::chrono::nanoseconds by) { now_ += by; }
 
@@ -59,7 +62,8 @@ struct Seen {
     WatchSink sink() {
         return {[this](std::string_view lines) {
                     buffer += lines;
-                    for (std::size_t end = buffer.find('\n'); end != std::string::npos; end = buffer.find('\n')) {
+                    for (std::size_t end = buffer.find('\n'); end != std::string::npos;
+                         end = buffer.find('\n')) {
                         auto event = json::parse(std::string_view(buffer).substr(0, end));
                         ASSERT_TRUE(event) << buffer;
                         events.push_back(std::move(event).assume_value());
@@ -76,7 +80,10 @@ struct Seen {
             const std::string_view type = view["type"].string_or("");
             out += (out.empty() ? "" : ", ") + std::string(type);
             if (type == "BOOKMARK") {
-                out += view["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"].present() ? " end" : "";
+                out +=
+                    view["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"].present()
+                        ? " end"
+                        : "";
             } else {
                 out += " " + std::string(view["object"]["metadata"]["name"].string_or("?"));
             }
@@ -96,7 +103,10 @@ public:
         }
     }
 
-    ApiRequest request(std::string method, std::string target, std::string body = {}, std::string type = {}) const {
+    ApiRequest request(std::string method,
+                       std::string target,
+                       std::string body = {},
+                       std::string type = {}) const {
         ApiRequest out;
         out.method = std::move(method);
         out.target = std::move(target);
@@ -120,8 +130,12 @@ public:
         sent.accept = std::move(accept);
         return call(sent);
     }
-    Reply post(std::string target, std::string body) { return call(request("POST", std::move(target), std::move(body))); }
-    Reply put(std::string target, std::string body) { return call(request("PUT", std::move(target), std::move(body))); }
+    Reply post(std::string target, std::string body) {
+        return call(request("POST", std::move(target), std::move(body)));
+    }
+    Reply put(std::string target, std::string body) {
+        return call(request("PUT", std::move(target), std::move(body)));
+    }
     Reply patch(std::string target, std::string body, std::string type = kMerge) {
         return call(request("PATCH", std::move(target), std::move(body), std::move(type)));
     }
@@ -129,9 +143,12 @@ public:
         return call(request("DELETE", std::move(target), std::move(body)));
     }
     // A ConfigMap in "default".
-    Reply make_map(const std::string& name, const std::string& labels = "{}", const std::string& data = "{}") {
+    Reply make_map(const std::string& name,
+                   const std::string& labels = "{}",
+                   const std::string& data = "{}") {
         return post("/api/v1/namespaces/default/configmaps",
-                    R"({"metadata":{"name":")" + name + R"(","labels":)" + labels + R"(},"data":)" + data + "}");
+                    R"({"metadata":{"name":")" + name + R"(","labels":)" + labels + R"(},"data":)" +
+                        data + "}");
     }
     std::unique_ptr<WatchHandle> watch(std::string target, Seen& seen) {
         WatchStart start = server->open_watch(request("GET", std::move(target)), seen.sink());

@@ -7,8 +7,8 @@ namespace capstan::local {
 struct WatchHub::Watch {
     WatchOptions options;
     WatchSink sink;
-    std::uint64_t seen{0};       // versions up to this are delivered or do not concern it
-    std::uint64_t said{0};       // last version sent, in an event or a bookmark
+    std::uint64_t seen{0};  // versions up to this are delivered or do not concern it
+    std::uint64_t said{0};  // last version sent, in an event or a bookmark
     MonotonicTime next_bookmark{kNever};
     bool last_bookmark_sent{false};
     bool closed{false};
@@ -77,7 +77,8 @@ void WatchHub::feed(Watch& watch, const Change& change) const {
         return;
     }
     const bool plain = selection.everything();
-    const bool was = change.before && (plain || selection.matches(change.key, change.before->value));
+    const bool was =
+        change.before && (plain || selection.matches(change.key, change.before->value));
     const bool is = change.after && (plain || selection.matches(change.key, change.after->value));
     if (!was && !is) {
         return;
@@ -97,7 +98,9 @@ void WatchHub::feed(Watch& watch, const Change& change) const {
     watch.sink.on_lines(line);
 }
 
-std::string WatchHub::event_line(std::string_view type, const Stored& object, const WatchOptions& options) const {
+std::string WatchHub::event_line(std::string_view type,
+                                 const Stored& object,
+                                 const WatchOptions& options) const {
     std::string line = "{\"type\":\"";
     line += type;
     line += "\",\"object\":";
@@ -106,8 +109,11 @@ std::string WatchHub::event_line(std::string_view type, const Stored& object, co
     return line;
 }
 
-std::string WatchHub::bookmark_line(const WatchOptions& options, std::uint64_t revision, bool initial_end) const {
-    json::Value metadata = {{"resourceVersion", std::to_string(revision)}, {"creationTimestamp", nullptr}};
+std::string WatchHub::bookmark_line(const WatchOptions& options,
+                                    std::uint64_t revision,
+                                    bool initial_end) const {
+    json::Value metadata = {{"resourceVersion", std::to_string(revision)},
+                            {"creationTimestamp", nullptr}};
     if (initial_end) {
         metadata.set("annotations", {{"k8s.io/initial-events-end", "true"}});
     }
@@ -123,10 +129,12 @@ std::string WatchHub::bookmark_line(const WatchOptions& options, std::uint64_t r
                   {"apiVersion", "meta.k8s.io/v1"},
                   {"metadata", {{"resourceVersion", std::to_string(revision)}}},
                   {"columnDefinitions", nullptr},
-                  {"rows", json::list({{{"cells", json::list()},
-                                        {"object", {{"kind", "PartialObjectMetadata"},
-                                                    {"apiVersion", "meta.k8s.io/v1"},
-                                                    {"metadata", metadata}}}}})}};
+                  {"rows",
+                   json::list({{{"cells", json::list()},
+                                {"object",
+                                 {{"kind", "PartialObjectMetadata"},
+                                  {"apiVersion", "meta.k8s.io/v1"},
+                                  {"metadata", metadata}}}}})}};
     }
     return json::dump(json::Value{{"type", "BOOKMARK"}, {"object", std::move(object)}}) + "\n";
 }
@@ -136,7 +144,8 @@ std::uint64_t WatchHub::oldest(std::string_view storage) const {
     return found == oldest_.end() ? floor_ : std::max(floor_, found->second);
 }
 
-std::map<std::string, StoredPtr, std::less<>> WatchHub::undo(std::string_view storage, std::uint64_t revision) const {
+std::map<std::string, StoredPtr, std::less<>> WatchHub::undo(std::string_view storage,
+                                                             std::uint64_t revision) const {
     std::map<std::string, StoredPtr, std::less<>> states;
     const auto found = history_.find(storage);
     if (found == history_.end()) {
@@ -144,13 +153,16 @@ std::map<std::string, StoredPtr, std::less<>> WatchHub::undo(std::string_view st
     }
     for (const HistoryEvent& event : found->second) {
         if (event.change.revision > revision) {
-            states.emplace(event.change.key, event.change.before);  // the first change after it knows the state
+            // the first change after it knows the state
+            states.emplace(event.change.key, event.change.before);
         }
     }
     return states;
 }
 
-std::unique_ptr<WatchHandle> WatchHub::add(WatchOptions options, WatchSink sink, std::uint64_t from) {
+std::unique_ptr<WatchHandle> WatchHub::add(WatchOptions options,
+                                           WatchSink sink,
+                                           std::uint64_t from) {
     auto watch = std::make_shared<Watch>();
     watch->options = std::move(options);
     watch->sink = std::move(sink);
@@ -201,7 +213,8 @@ void WatchHub::tick(std::uint64_t revision) {
         if (watch.closed) {
             continue;
         }
-        const bool at_end = !watch.last_bookmark_sent && now >= last_bookmark_at(watch.options.deadline);
+        const bool at_end =
+            !watch.last_bookmark_sent && now >= last_bookmark_at(watch.options.deadline);
         if (watch.options.bookmarks && (now >= watch.next_bookmark || at_end)) {
             watch.next_bookmark = now + kBookmarkEvery;
             watch.last_bookmark_sent = watch.last_bookmark_sent || at_end;

@@ -1,7 +1,8 @@
 // Recent changes per resource, and the watches that follow them.
 //
-// History is bounded by events and age; whatever fell out makes older versions "expired". A watch has a position
-// (the last version it has seen) and is fed inside publish() and tick(). Thread: the server's.
+// History is bounded by events and age; whatever fell out makes older versions "expired". A watch
+// has a position (the last version it has seen) and is fed inside publish() and tick(). Thread: the
+// server's.
 #pragma once
 
 #include "runtime/local/apiserver/api_types.hpp"
@@ -22,7 +23,8 @@
 
 namespace capstan::local {
 
-inline constexpr std::chrono::seconds kBookmarkBeforeEnd{2};  // a last bookmark this long before a watch's deadline
+// a last bookmark this long before a watch's deadline
+inline constexpr std::chrono::seconds kBookmarkBeforeEnd{2};
 
 // Which objects of a resource a list or a watch wants.
 struct Selection {
@@ -68,19 +70,25 @@ public:
 
     // Oldest version of `storage` a watch or an exact list can start from.
     std::uint64_t oldest(std::string_view storage) const;
-    // State of each key changed after `revision`, as it was then (null: absent). Requires revision >= oldest.
-    std::map<std::string, StoredPtr, std::less<>> undo(std::string_view storage, std::uint64_t revision) const;
+    // State of each key changed after `revision`, as it was then (null: absent). Requires revision
+    // >= oldest.
+    std::map<std::string, StoredPtr, std::less<>> undo(std::string_view storage,
+                                                       std::uint64_t revision) const;
 
-    // Registers a watch at position `from`; events after it that are in history are sent at once. `bookmark_from`:
-    // bookmarks say versions above it. Requires from >= oldest.
+    // Registers a watch at position `from`; events after it that are in history are sent at once.
+    // `bookmark_from`: bookmarks say versions above it. Requires from >= oldest.
     std::unique_ptr<WatchHandle> add(WatchOptions options, WatchSink sink, std::uint64_t from);
     std::size_t watches() const noexcept { return watches_.size(); }
 
     // Ends the watches of a resource that is no longer served.
     void end_all(std::string_view storage);
 
-    std::string event_line(std::string_view type, const Stored& object, const WatchOptions& options) const;
-    std::string bookmark_line(const WatchOptions& options, std::uint64_t revision, bool initial_end) const;
+    std::string event_line(std::string_view type,
+                           const Stored& object,
+                           const WatchOptions& options) const;
+    std::string bookmark_line(const WatchOptions& options,
+                              std::uint64_t revision,
+                              bool initial_end) const;
 
 private:
     struct Watch;
@@ -94,7 +102,8 @@ private:
     std::uint64_t floor_{0};
     std::map<std::string, std::deque<HistoryEvent>, std::less<>> history_;
     std::map<std::string, std::uint64_t, std::less<>> oldest_;
-    std::vector<std::shared_ptr<Watch>> watches_;  // shared: the handle marks it closed from inside a sink
+    // shared: the handle marks it closed from inside a sink
+    std::vector<std::shared_ptr<Watch>> watches_;
 };
 
 }  // namespace capstan::local

@@ -7,7 +7,8 @@
 namespace capstan::local {
 namespace {
 
-constexpr std::uint64_t kWatchSecondsMin = 1800;       // the server picks [1, 2) times this when not told
+// the server picks [1, 2) times this when not told
+constexpr std::uint64_t kWatchSecondsMin = 1800;
 constexpr std::uint64_t kWatchSecondsMax = 86'400 * 7;
 
 enum class Start : std::uint8_t { after_version, synthetic, initial_events };
@@ -19,7 +20,10 @@ struct WatchRequest {
 };
 
 StatusError invalid_watch(std::string_view field, std::string message) {
-    return invalid("meta.k8s.io", "ListOptions", "", {{"FieldValueForbidden", std::move(message), std::string(field)}});
+    return invalid("meta.k8s.io",
+                   "ListOptions",
+                   "",
+                   {{"FieldValueForbidden", std::move(message), std::string(field)}});
 }
 
 Answer<WatchRequest> watch_request(const RequestInfo& info) {
@@ -27,20 +31,25 @@ Answer<WatchRequest> watch_request(const RequestInfo& info) {
     const std::string_view version = info.parameter("resourceVersion");
     const std::string_view match = info.parameter("resourceVersionMatch");
     const std::string_view initial = info.parameter("sendInitialEvents");
-    const bool bookmarks = info.flag("allowWatchBookmarks") && !info.parameter("allowWatchBookmarks").empty();
+    const bool bookmarks =
+        info.flag("allowWatchBookmarks") && !info.parameter("allowWatchBookmarks").empty();
     if (initial.empty() && !match.empty()) {
-        return refuse(invalid_watch("resourceVersionMatch",
-                                    "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is "
-                                    "provided"));
+        return refuse(invalid_watch(
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is "
+            "provided"));
     }
     if (!initial.empty() && match != "NotOlderThan") {
-        return refuse(invalid_watch("resourceVersionMatch",
-                                    "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+        return refuse(invalid_watch(
+            "resourceVersionMatch",
+            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
     }
     if (!version.empty() && version != "0") {
-        const auto [end, error] = std::from_chars(version.data(), version.data() + version.size(), request.revision);
+        const auto [end, error] =
+            std::from_chars(version.data(), version.data() + version.size(), request.revision);
         if (error != std::errc{} || end != version.data() + version.size()) {
-            return refuse(bad_request("resourceVersion: Invalid value: \"" + std::string(version) + "\""));
+            return refuse(
+                bad_request("resourceVersion: Invalid value: \"" + std::string(version) + "\""));
         }
     }
     if (initial == "true") {
@@ -84,7 +93,8 @@ Answer<std::unique_ptr<WatchHandle>> ApiServer::State::watch(Call& call, WatchSi
         std::uint64_t wanted = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), wanted);
         if (error != std::errc{} || end != text.data() + text.size()) {
-            return refuse(bad_request("timeoutSeconds: not a number: \"" + std::string(text) + "\""));
+            return refuse(
+                bad_request("timeoutSeconds: not a number: \"" + std::string(text) + "\""));
         }
         seconds = wanted == 0 ? seconds : std::min(wanted, kWatchSecondsMax);
     }
@@ -118,9 +128,12 @@ Answer<std::unique_ptr<WatchHandle>> ApiServer::State::watch(Call& call, WatchSi
         return hub.add(std::move(watch), std::move(sink), from);
     }
     std::string lines;
-    const std::string prefix = watch.selection.ns.empty() ? std::string() : watch.selection.ns + "/";
+    const std::string prefix =
+        watch.selection.ns.empty() ? std::string() : watch.selection.ns + "/";
     const Store::Objects& objects = store.objects(call.kind->storage);
-    for (auto it = objects.lower_bound(prefix); it != objects.end() && it->first.starts_with(prefix); ++it) {
+    for (auto it = objects.lower_bound(prefix);
+         it != objects.end() && it->first.starts_with(prefix);
+         ++it) {
         if (watch.selection.matches(it->first, it->second->value)) {
             lines += hub.event_line("ADDED", *it->second, watch);
         }

@@ -9,18 +9,19 @@
 namespace capstan::local {
 namespace {
 
-constexpr int kGenerateNameTries = 8;        // as kube-apiserver since 1.31
+constexpr int kGenerateNameTries = 8;         // as kube-apiserver since 1.31
 constexpr std::size_t kGenerateBaseMax = 58;  // name limit 63 less the suffix
 
-// Kinds without a spec have no generation: Kubernetes counts it for these builtin kinds and all custom resources.
+// Kinds without a spec have no generation: Kubernetes counts it for these builtin kinds and all
+// custom resources.
 bool counts_generation(const ResourceKind& kind, const json::Value& object) {
     if (kind.custom || kind.storage == kCrdStorage) {
         return true;
     }
     const std::string& group = kind.gvk.group;
     return object.find("spec") != nullptr &&
-           (group == "apps" || group == "batch" || group == "policy" || group == "networking.k8s.io" ||
-            kind.plural == "pods");
+           (group == "apps" || group == "batch" || group == "policy" ||
+            group == "networking.k8s.io" || kind.plural == "pods");
 }
 
 // Kinds that refuse an update without resourceVersion.
@@ -37,7 +38,8 @@ bool is_empty_list(const json::Value* value) {
 // Nothing holds a deleted object any more.
 bool may_go(const ResourceKind& kind, const json::Value& object) {
     const json::View metadata = json::View(object)["metadata"];
-    if (!metadata["deletionTimestamp"].present() || !is_empty_list(metadata["finalizers"].value())) {
+    if (!metadata["deletionTimestamp"].present() ||
+        !is_empty_list(metadata["finalizers"].value())) {
         return false;
     }
     if (kind.storage == "namespaces") {
@@ -50,7 +52,8 @@ bool may_go(const ResourceKind& kind, const json::Value& object) {
 std::string crd_name_conflict(const Registry& registry, const json::Value& crd) {
     const json::View spec = json::View(crd)["spec"];
     for (const KindPtr& kind : registry.kinds()) {
-        if (kind->gvk.group != spec["group"].string_or("") || kind->plural == spec["names"]["plural"].string_or("")) {
+        if (kind->gvk.group != spec["group"].string_or("") ||
+            kind->plural == spec["names"]["plural"].string_or("")) {
             continue;
         }
         if (kind->gvk.kind == spec["names"]["kind"].string_or("")) {
@@ -90,11 +93,14 @@ Answer<void> check_namespace(const Store& store, const Call& call, const std::st
         return refuse(not_found("", "namespaces", ns));
     }
     if (json::View(found->value)["metadata"]["deletionTimestamp"].present()) {
-        StatusError error =
-            forbidden(call.kind->gvk.group, call.kind->plural, name,
-                      "unable to create new content in namespace " + ns + " because it is being terminated");
-        error.causes.push_back(
-            {"NamespaceTerminating", "namespace " + ns + " is being terminated", "metadata.namespace"});
+        StatusError error = forbidden(
+            call.kind->gvk.group,
+            call.kind->plural,
+            name,
+            "unable to create new content in namespace " + ns + " because it is being terminated");
+        error.causes.push_back({"NamespaceTerminating",
+                                "namespace " + ns + " is being terminated",
+                                "metadata.namespace"});
         return refuse(std::move(error));
     }
     return boost::outcome_v2::success();
@@ -102,8 +108,9 @@ Answer<void> check_namespace(const Store& store, const Call& call, const std::st
 
 Answer<void> check_size(const Stored& object) {
     if (object.text.size() > kObjectBytesMax) {
-        return refuse(too_large("etcdserver: request is too large: object of " + std::to_string(object.text.size()) +
-                                " bytes, the limit is " + std::to_string(kObjectBytesMax)));
+        return refuse(too_large("etcdserver: request is too large: object of " +
+                                std::to_string(object.text.size()) + " bytes, the limit is " +
+                                std::to_string(kObjectBytesMax)));
     }
     return boost::outcome_v2::success();
 }
@@ -113,13 +120,15 @@ Answer<void> check_size(const Stored& object) {
 Answer<StoredPtr> ApiServer::State::create_object(Call& call, json::Value object, bool track) {
     const ResourceKind& kind = *call.kind;
     if (kind.terminating) {
-        return refuse(method_not_allowed("create not allowed while custom resource definition is terminating"));
+        return refuse(method_not_allowed(
+            "create not allowed while custom resource definition is terminating"));
     }
     to_storage_version(kind, object);
     CAPSTAN_TRY(normalize(call, object));
     // Fetched anew each time: adding members to `object` moves it.
     const auto metadata = [&object]() -> json::Value& { return object["metadata"]; };
-    for (const char* field : {"selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"}) {
+    for (const char* field :
+         {"selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"}) {
         metadata().erase(field);
     }
     const std::string base{json::View(metadata())["generateName"].string_or("")};
@@ -152,26 +161,36 @@ Answer<StoredPtr> ApiServer::State::create_object(Call& call, json::Value object
     }
     CAPSTAN_TRY(check_namespace(store, call, name));
     if (track) {
-        track_update(nullptr, object, kind.merge_schema(),
+        track_update(nullptr,
+                     object,
+                     kind.merge_schema(),
                      {call.manager, kind.gvk.api_version(), call.info.subresource, call.now});
     }
     if (kind.storage == "batch/jobs") {
-        generate_job_selector(object);  // after tracking: nobody owns these fields, so an apply does not remove them
+        // after tracking: nobody owns these fields, so an apply does not remove them
+        generate_job_selector(object);
     }
     StoredPtr stored = store.put(kind.storage, key, std::move(object));
     CAPSTAN_TRY(check_size(*stored));
     return stored;
 }
 
-Answer<StoredPtr> ApiServer::State::store_update(Call& call, const StoredPtr& live, json::Value updated, bool track) {
+Answer<StoredPtr> ApiServer::State::store_update(Call& call,
+                                                 const StoredPtr& live,
+                                                 json::Value updated,
+                                                 bool track) {
     const ResourceKind& kind = *call.kind;
     const json::View sent = json::View(updated)["metadata"];
     const json::View current = json::View(live->value)["metadata"];
     const std::string name(current["name"].string_or(""));
-    if (const std::string_view uid = sent["uid"].string_or(""); !uid.empty() && uid != current["uid"].string_or("")) {
-        return refuse(conflict(kind.gvk.group, kind.plural, name,
-                               "Precondition failed: UID in precondition: " + std::string(uid) +
-                                   ", UID in object meta: " + std::string(current["uid"].string_or(""))));
+    if (const std::string_view uid = sent["uid"].string_or("");
+        !uid.empty() && uid != current["uid"].string_or("")) {
+        return refuse(
+            conflict(kind.gvk.group,
+                     kind.plural,
+                     name,
+                     "Precondition failed: UID in precondition: " + std::string(uid) +
+                         ", UID in object meta: " + std::string(current["uid"].string_or(""))));
     }
     const std::string_view version = sent["resourceVersion"].string_or("");
     if (!version.empty() && version != current["resourceVersion"].string_or("")) {
@@ -187,7 +206,9 @@ Answer<StoredPtr> ApiServer::State::store_update(Call& call, const StoredPtr& li
         set_crd_status(updated, crd_name_conflict(registry, updated), call.now);
     }
     if (track) {
-        track_update(&live->value, updated, kind.merge_schema(),
+        track_update(&live->value,
+                     updated,
+                     kind.merge_schema(),
                      {call.manager, kind.gvk.api_version(), call.info.subresource, call.now});
     }
     const std::string key = object_key(current["namespace"].string_or(""), name);
@@ -205,7 +226,8 @@ Answer<StoredPtr> ApiServer::State::store_update(Call& call, const StoredPtr& li
     return stored;
 }
 
-Answer<StoredPtr> ApiServer::State::transact(const Call& call, const std::function<Answer<StoredPtr>()>& write) {
+Answer<StoredPtr> ApiServer::State::transact(const Call& call,
+                                             const std::function<Answer<StoredPtr>()>& write) {
     store.begin();
     Answer<StoredPtr> stored = write();
     if (!stored || call.dry_run) {
@@ -236,9 +258,13 @@ Answer<ApiResponse> ApiServer::State::update(Call& call) {
     if (!live) {
         return refuse(call.missing());
     }
-    if (requires_version(*call.kind) && json::View(object)["metadata"]["resourceVersion"].string_or("").empty()) {
-        return refuse(invalid(call.kind->gvk.group, call.kind->plural, call.info.name,
-                              {{"FieldValueInvalid", "Invalid value: 0: must be specified for an update",
+    if (requires_version(*call.kind) &&
+        json::View(object)["metadata"]["resourceVersion"].string_or("").empty()) {
+        return refuse(invalid(call.kind->gvk.group,
+                              call.kind->plural,
+                              call.info.name,
+                              {{"FieldValueInvalid",
+                                "Invalid value: 0: must be specified for an update",
                                 "metadata.resourceVersion"}}));
     }
     CAPSTAN_TRY(const StoredPtr stored,
@@ -255,8 +281,9 @@ Answer<void> ApiServer::State::check_escalation(const Call& call, const json::Va
         return boost::outcome_v2::success();
     }
     const bool binding = call.kind->plural.ends_with("bindings");
-    const auto missing = binding ? escalation_of_binding(rbac_objects(), call.request.user, object, call.info.ns)
-                                 : escalation_of_role(rbac_objects(), call.request.user, object, call.info.ns);
+    const auto missing =
+        binding ? escalation_of_binding(rbac_objects(), call.request.user, object, call.info.ns)
+                : escalation_of_role(rbac_objects(), call.request.user, object, call.info.ns);
     if (missing.empty()) {
         return boost::outcome_v2::success();
     }

@@ -1,4 +1,5 @@
-// An object on its way into the store: identity, defaults, pruning, isolation of subresources, validation.
+// An object on its way into the store: identity, defaults, pruning, isolation of subresources,
+// validation.
 #include "runtime/local/apiserver/server_state.hpp"
 
 #include "runtime/local/apiserver/builtin_kinds.hpp"
@@ -11,8 +12,12 @@
 namespace capstan::local {
 namespace {
 
-constexpr std::array<std::string_view, 6> kServerFields{"uid",        "creationTimestamp", "deletionTimestamp",
-                                                        "generation", "selfLink",          "deletionGracePeriodSeconds"};
+constexpr std::array<std::string_view, 6> kServerFields{"uid",
+                                                        "creationTimestamp",
+                                                        "deletionTimestamp",
+                                                        "generation",
+                                                        "selfLink",
+                                                        "deletionGracePeriodSeconds"};
 
 NameRule name_rule(const ResourceKind& kind) {
     if (kind.gvk.group == "rbac.authorization.k8s.io") {
@@ -36,17 +41,21 @@ std::string unknown_fields_text(const std::vector<std::string>& paths) {
 
 Answer<json::Value> parse_body(const Call& call) {
     const std::string_view type = std::string_view(call.request.content_type);
-    if (type.starts_with("application/vnd.kubernetes.protobuf") || type.starts_with("application/cbor")) {
-        return refuse(unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: application/json"));
+    if (type.starts_with("application/vnd.kubernetes.protobuf") ||
+        type.starts_with("application/cbor")) {
+        return refuse(
+            unsupported_media_type("the body of the request was in an unknown format - accepted "
+                                   "media types include: application/json"));
     }
-    auto parsed = json::parse(call.request.body, {.depth_max = json::kDepthMax, .bytes_max = kBodyBytesMax});
+    auto parsed =
+        json::parse(call.request.body, {.depth_max = json::kDepthMax, .bytes_max = kBodyBytesMax});
     if (!parsed) {
         if (parsed.error().code == Code::too_large) {
             return refuse(too_large("Request entity too large: " + parsed.error().message));
         }
-        return refuse(bad_request("the object provided is unrecognized (must be of type " + call.kind->gvk.kind +
-                                  "): couldn't get version/kind; json parse error: " + parsed.error().message));
+        return refuse(bad_request(
+            "the object provided is unrecognized (must be of type " + call.kind->gvk.kind +
+            "): couldn't get version/kind; json parse error: " + parsed.error().message));
     }
     if (!parsed.value().is_object() && call.request.method != "PATCH") {
         return refuse(bad_request("the object provided is not a JSON object"));
@@ -56,12 +65,13 @@ Answer<json::Value> parse_body(const Call& call) {
 
 Answer<void> check_identity(const Call& call, json::Value& object) {
     const ResourceKind& kind = *call.kind;
-    const std::string api_version{json::View(object)["apiVersion"].string_or(kind.gvk.api_version())};
+    const std::string api_version{
+        json::View(object)["apiVersion"].string_or(kind.gvk.api_version())};
     const std::string kind_name{json::View(object)["kind"].string_or(kind.gvk.kind)};
     if (kind_name != kind.gvk.kind || api_version != kind.gvk.api_version()) {
-        return refuse(bad_request("the API version in the data (" + api_version + ", Kind=" + kind_name +
-                                  ") does not match the expected API version (" + kind.gvk.api_version() +
-                                  ", Kind=" + kind.gvk.kind + ")"));
+        return refuse(bad_request("the API version in the data (" + api_version + ", Kind=" +
+                                  kind_name + ") does not match the expected API version (" +
+                                  kind.gvk.api_version() + ", Kind=" + kind.gvk.kind + ")"));
     }
     object.set("apiVersion", api_version);
     object.set("kind", kind_name);
@@ -76,7 +86,8 @@ Answer<void> check_identity(const Call& call, json::Value& object) {
     if (!call.info.name.empty() && name != call.info.name) {
         if (!name.empty()) {
             return refuse(bad_request("the name of the object (" + std::string(name) +
-                                      ") does not match the name on the URL (" + call.info.name + ")"));
+                                      ") does not match the name on the URL (" + call.info.name +
+                                      ")"));
         }
         metadata.set("name", call.info.name);
     }
@@ -88,7 +99,9 @@ Answer<void> check_identity(const Call& call, json::Value& object) {
     if (ns.empty()) {
         metadata.set("namespace", call.info.ns);
     } else if (ns != call.info.ns) {
-        return refuse(bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        return refuse(
+            bad_request("the namespace of the provided object does not match the namespace sent on "
+                        "the request"));
     }
     return boost::outcome_v2::success();
 }
@@ -115,8 +128,9 @@ Answer<void> normalize(Call& call, json::Value& object) {
     }
     const std::vector<std::string> unknown = kind.schema->prune(object);
     if (!unknown.empty() && call.validation == FieldValidation::strict) {
-        return refuse(bad_request(kind.gvk.kind + " in version \"" + kind.gvk.version + "\" cannot be handled as a " +
-                                  kind.gvk.kind + ": strict decoding error: " + unknown_fields_text(unknown)));
+        return refuse(bad_request(kind.gvk.kind + " in version \"" + kind.gvk.version +
+                                  "\" cannot be handled as a " + kind.gvk.kind +
+                                  ": strict decoding error: " + unknown_fields_text(unknown)));
     }
     if (call.validation == FieldValidation::warn) {
         for (const std::string& path : unknown) {
@@ -166,7 +180,8 @@ void isolate(const Call& call, const json::Value& live, json::Value& updated) {
             metadata.erase(field);
         }
     }
-    if (const json::Value* name = live_meta->find("generateName"); name != nullptr && !metadata.find("generateName")) {
+    if (const json::Value* name = live_meta->find("generateName");
+        name != nullptr && !metadata.find("generateName")) {
         metadata.set("generateName", *name);
     }
     metadata.set("resourceVersion", *live_meta->find("resourceVersion"));
@@ -179,14 +194,15 @@ void set_generation(const ResourceKind& kind, const json::Value& live, json::Val
     }
     // Everything but metadata and (where it is a subresource) status counts as specification.
     const auto differs = [&](const json::Value& a, const json::Value& b) {
-        return std::any_of(a.if_object()->begin(), a.if_object()->end(), [&](const json::Member& member) {
-            if (member.key == "metadata" || member.key == "apiVersion" ||
-                (member.key == "status" && (kind.has_status() || !kind.custom))) {
-                return false;
-            }
-            const json::Value* other = b.find(member.key);
-            return other == nullptr || !(*other == member.value);
-        });
+        return std::any_of(
+            a.if_object()->begin(), a.if_object()->end(), [&](const json::Member& member) {
+                if (member.key == "metadata" || member.key == "apiVersion" ||
+                    (member.key == "status" && (kind.has_status() || !kind.custom))) {
+                    return false;
+                }
+                const json::Value* other = b.find(member.key);
+                return other == nullptr || !(*other == member.value);
+            });
     };
     if (differs(live, updated) || differs(updated, live)) {
         updated["metadata"].set("generation", *generation->if_int() + 1);
@@ -197,7 +213,9 @@ Answer<void> validate_object(const Call& call, const json::Value* live, const js
     const ResourceKind& kind = *call.kind;
     std::vector<FieldError> errors = validate_metadata(object, name_rule(kind));
     const auto append = [&](std::vector<FieldError> more) {
-        errors.insert(errors.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+        errors.insert(errors.end(),
+                      std::make_move_iterator(more.begin()),
+                      std::make_move_iterator(more.end()));
     };
     if (live != nullptr) {
         append(validate_metadata_update(*live, object));
@@ -220,9 +238,13 @@ Answer<void> validate_object(const Call& call, const json::Value* live, const js
     }
     std::vector<StatusCause> causes;
     for (FieldError& error : errors) {
-        causes.push_back({std::string(to_string(error.reason)), std::move(error.detail), std::move(error.field)});
+        causes.push_back({std::string(to_string(error.reason)),
+                          std::move(error.detail),
+                          std::move(error.field)});
     }
-    return refuse(invalid(kind.gvk.group, kind.gvk.kind, json::View(object)["metadata"]["name"].string_or(""),
+    return refuse(invalid(kind.gvk.group,
+                          kind.gvk.kind,
+                          json::View(object)["metadata"]["name"].string_or(""),
                           std::move(causes)));
 }
 

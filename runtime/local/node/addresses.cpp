@@ -3,10 +3,10 @@
 #include "capstan/json.hpp"
 #include "runtime/local/node/files.hpp"
 
+#include <unistd.h>
 #include <algorithm>
 #include <charconv>
 #include <climits>
-#include <unistd.h>
 
 namespace capstan::local {
 namespace {
@@ -53,7 +53,7 @@ void read_listeners(const std::string& path, std::vector<Listener>& out) {
         rest.remove_prefix(std::min(rest.size(), line.size() + 1));
         take_word(line);  // number
         const auto local = take_word(line);
-        take_word(line);  // remote
+        take_word(line);                // remote
         if (take_word(line) != "0A") {  // TCP_LISTEN
             continue;
         }
@@ -66,7 +66,8 @@ void read_listeners(const std::string& path, std::vector<Listener>& out) {
     }
 }
 
-// "etcd (pid 812)"; "another process" when it belongs to somebody whose descriptors we may not read.
+// "etcd (pid 812)"; "another process" when it belongs to somebody whose descriptors we may not
+// read.
 std::string owner_of_socket(const std::string& inode) {
     const std::string wanted = "socket:[" + inode + "]";
     for (const auto& pid : list_dir("/proc")) {
@@ -107,7 +108,8 @@ std::optional<std::string> port_conflict(const std::string& address, std::uint16
     return std::nullopt;
 }
 
-AddressBook::AddressBook(std::string path, std::string prefix) : path_(std::move(path)), prefix_(std::move(prefix)) {
+AddressBook::AddressBook(std::string path, std::string prefix)
+    : path_(std::move(path)), prefix_(std::move(prefix)) {
     const auto text = read_file(path_);
     const auto value = text.has_value() ? json::parse(text.value()) : fail(Code::not_found, "");
     if (!value.has_value()) {
@@ -115,7 +117,8 @@ AddressBook::AddressBook(std::string path, std::string prefix) : path_(std::move
     }
     for (const auto& [key, address] : json::View(value.value()).object()) {
         const auto slash = key.find('/');
-        if (slash != std::string::npos && address.is_string() && address.if_string()->starts_with(prefix_ + ".")) {
+        if (slash != std::string::npos && address.is_string() &&
+            address.if_string()->starts_with(prefix_ + ".")) {
             claim({key.substr(0, slash), key.substr(slash + 1)}, *address.if_string());
         }
     }
@@ -161,7 +164,8 @@ Result<std::string> AddressBook::address_of(const ObjectKey& pod) {
         if (number % 256 == 0 || number % 256 == 255) {
             continue;
         }
-        const auto address = prefix_ + "." + std::to_string(number / 256) + "." + std::to_string(number % 256);
+        const auto address =
+            prefix_ + "." + std::to_string(number / 256) + "." + std::to_string(number % 256);
         if (taken_.contains(address) || busy.contains(address)) {
             continue;
         }
@@ -172,7 +176,8 @@ Result<std::string> AddressBook::address_of(const ObjectKey& pod) {
         }
         return address;
     }
-    return fail(Code::overloaded, "no address below " + prefix_ + ".0.0/16 is free for pod " + pod.to_string());
+    return fail(Code::overloaded,
+                "no address below " + prefix_ + ".0.0/16 is free for pod " + pod.to_string());
 }
 
 }  // namespace capstan::local

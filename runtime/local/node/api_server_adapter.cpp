@@ -41,15 +41,18 @@ Error error_of(const ApiResponse& response) {
     message.resize(std::min<std::size_t>(message.size(), 512));
     auto code = Code::unavailable;
     switch (response.status) {
-    case 400:
-    case 422: code = Code::invalid; break;
-    case 401:
-    case 403: code = Code::forbidden; break;
-    case 404: code = Code::not_found; break;
-    case 409: code = status["reason"].string_or("") == "AlreadyExists" ? Code::exists : Code::conflict; break;
-    case 410: code = Code::expired; break;
-    case 429: code = Code::overloaded; break;
-    default: break;
+        case 400:
+        case 422: code = Code::invalid; break;
+        case 401:
+        case 403: code = Code::forbidden; break;
+        case 404: code = Code::not_found; break;
+        case 409:
+            code =
+                status["reason"].string_or("") == "AlreadyExists" ? Code::exists : Code::conflict;
+            break;
+        case 410: code = Code::expired; break;
+        case 429: code = Code::overloaded; break;
+        default: break;
     }
     return {code, std::move(message), {}};
 }
@@ -80,7 +83,9 @@ public:
         std::set<ObjectKey> present;
         for (const auto& item : list["items"].array()) {
             present.insert(key_of(item));
-            deliver({known_.contains(key_of(item)) ? NodeChangeType::modified : NodeChangeType::added, item});
+            deliver(
+                {known_.contains(key_of(item)) ? NodeChangeType::modified : NodeChangeType::added,
+                 item});
         }
         const auto before = known_;
         for (const auto& [key, object] : before) {
@@ -101,7 +106,8 @@ public:
                 self->open_later();
             }
         };
-        auto start = server_.open_watch(request_of("GET", path + "?watch=true&resourceVersion=" + version), std::move(sink));
+        auto start = server_.open_watch(
+            request_of("GET", path + "?watch=true&resourceVersion=" + version), std::move(sink));
         watch_ = std::move(start.handle);
         if (!watch_) {
             open_later();
@@ -162,7 +168,8 @@ private:
 
 class Handle final : public NodeWatch {
 public:
-    explicit Handle(std::shared_ptr<Subscription> subscription) : subscription_(std::move(subscription)) {}
+    explicit Handle(std::shared_ptr<Subscription> subscription)
+        : subscription_(std::move(subscription)) {}
     ~Handle() override { subscription_->close(); }
 
 private:
@@ -178,30 +185,41 @@ public:
     }
     Result<json::Value> create(const GroupVersionKind& kind, json::Value object) override {
         const auto ns = key_of(object).ns;
-        return answer(server_.handle(request_of("POST", collection_path(of(kind), ns), json::dump(object))));
+        return answer(
+            server_.handle(request_of("POST", collection_path(of(kind), ns), json::dump(object))));
     }
-    Result<json::Value> patch(const GroupVersionKind& kind, const ObjectKey& key, json::Value patch) override {
+    Result<json::Value> patch(const GroupVersionKind& kind,
+                              const ObjectKey& key,
+                              json::Value patch) override {
         return send_patch(path(kind, key), patch);
     }
-    Result<json::Value> patch_status(const GroupVersionKind& kind, const ObjectKey& key, json::Value patch) override {
+    Result<json::Value> patch_status(const GroupVersionKind& kind,
+                                     const ObjectKey& key,
+                                     json::Value patch) override {
         return send_patch(path(kind, key) + "/status", patch);
     }
-    Result<void> remove(const GroupVersionKind& kind, const ObjectKey& key, const RemoveOptions& options) override {
-        json::Value body = {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}};
+    Result<void> remove(const GroupVersionKind& kind,
+                        const ObjectKey& key,
+                        const RemoveOptions& options) override {
+        json::Value body = {
+            {"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}};
         if (options.grace_seconds >= 0) {
             body.set("gracePeriodSeconds", options.grace_seconds);
         }
         if (!options.uid.empty()) {
             body.set("preconditions", {{"uid", options.uid}});
         }
-        const auto response = server_.handle(request_of("DELETE", path(kind, key), json::dump(body)));
+        const auto response =
+            server_.handle(request_of("DELETE", path(kind, key), json::dump(body)));
         if (response.status >= 200 && response.status < 300) {
             return ok();
         }
         return fail(error_of(response));
     }
-    std::unique_ptr<NodeWatch> watch(const GroupVersionKind& kind, std::function<void(const NodeChange&)> handler) override {
-        auto subscription = std::make_shared<Subscription>(loop_, server_, of(kind), std::move(handler));
+    std::unique_ptr<NodeWatch> watch(const GroupVersionKind& kind,
+                                     std::function<void(const NodeChange&)> handler) override {
+        auto subscription =
+            std::make_shared<Subscription>(loop_, server_, of(kind), std::move(handler));
         subscription->open();
         return std::make_unique<Handle>(std::move(subscription));
     }

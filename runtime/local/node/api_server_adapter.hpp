@@ -1,7 +1,7 @@
 // NodeApi on the embedded API server's core, in the same process, as system:masters.
 //
-// A watch that ends (timeout, 410) is opened again after a list, and what the list no longer has is reported as
-// deleted. Thread: [io].
+// A watch that ends (timeout, 410) is opened again after a list, and what the list no longer has is
+// reported as deleted. Thread: [io].
 #pragma once
 
 #include "runtime/local/node/node_api.hpp"

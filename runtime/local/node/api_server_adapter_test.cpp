@@ -44,7 +44,8 @@ protected:
     bool wait(const std::function<bool()>& done) {
         return loop.run_until(
             [&] {
-                const auto due = server->next_tick();  // "now" when there is work: so read before the loop's now
+                const auto due =
+                    server->next_tick();  // "now" when there is work: so read before the loop's now
                 if (due <= loop.now()) {
                     server->tick();
                 }
@@ -54,25 +55,35 @@ protected:
     }
     static json::Value set(int replicas, std::string_view script) {
         return {
-            {"apiVersion", "apps/v1"}, {"kind", "StatefulSet"},
+            {"apiVersion", "apps/v1"},
+            {"kind", "StatefulSet"},
             {"metadata", {{"name", "m"}, {"namespace", "default"}}},
-            {"spec", {
-                {"replicas", replicas}, {"serviceName", "m-peer"}, {"podManagementPolicy", "Parallel"},
-                {"selector", {{"matchLabels", {{"app", "m"}}}}},
-                {"template", {
-                    {"metadata", {{"labels", {{"app", "m"}}}}},
-                    {"spec", {
-                        {"terminationGracePeriodSeconds", 1},
-                        {"containers", json::list({{{"name", "a"}, {"image", "host"},
-                                                    {"command", json::list({"/bin/sh", "-c", script})}}})},
-                    }},
-                }},
-                {"volumeClaimTemplates", json::list({{
-                    {"metadata", {{"name", "d"}}},
-                    {"spec", {{"accessModes", json::list({"ReadWriteOnce"})},
-                              {"resources", {{"requests", {{"storage", "1Gi"}}}}}}},
-                }})},
-            }},
+            {"spec",
+             {
+                 {"replicas", replicas},
+                 {"serviceName", "m-peer"},
+                 {"podManagementPolicy", "Parallel"},
+                 {"selector", {{"matchLabels", {{"app", "m"}}}}},
+                 {"template",
+                  {
+                      {"metadata", {{"labels", {{"app", "m"}}}}},
+                      {"spec",
+                       {
+                           {"terminationGracePeriodSeconds", 1},
+                           {"containers",
+                            json::list({{{"name", "a"},
+                                         {"image", "host"},
+                                         {"command", json::list({"/bin/sh", "-c", script})}}})},
+                       }},
+                  }},
+                 {"volumeClaimTemplates",
+                  json::list({{
+                      {"metadata", {{"name", "d"}}},
+                      {"spec",
+                       {{"accessModes", json::list({"ReadWriteOnce"})},
+                        {"resources", {{"requests", {{"storage", "1Gi"}}}}}}},
+                  }})},
+             }},
         };
     }
 
@@ -84,8 +95,10 @@ protected:
 };
 
 TEST_F(AdapterTest, ReportsWhatIsThereAndWhatChanges) {
-    const json::Value map = {{"apiVersion", "v1"}, {"kind", "ConfigMap"},
-                             {"metadata", {{"name", "c"}, {"namespace", "default"}}}, {"data", {{"k", "v"}}}};
+    const json::Value map = {{"apiVersion", "v1"},
+                             {"kind", "ConfigMap"},
+                             {"metadata", {{"name", "c"}, {"namespace", "default"}}},
+                             {"data", {{"k", "v"}}}};
     const auto created = api->create(kConfigMapKind, map);
     ASSERT_TRUE(created.has_value()) << created.error().message;
     EXPECT_EQ(api->create(kConfigMapKind, map).error().code, Code::exists);
@@ -100,8 +113,10 @@ TEST_F(AdapterTest, ReportsWhatIsThereAndWhatChanges) {
     EXPECT_TRUE(seen.empty());
     ASSERT_TRUE(wait([&] { return seen.size() == 1; }));
     ASSERT_TRUE(api->patch(kConfigMapKind, {"default", "c"}, {{"data", {{"k", "w"}}}}).has_value());
-    EXPECT_EQ(api->remove(kConfigMapKind, {"default", "c"}, {.uid = "other"}).error().code, Code::conflict);
-    ASSERT_TRUE(api->remove(kConfigMapKind, {"default", "c"}, {.uid = uid_of(created.value())}).has_value());
+    EXPECT_EQ(api->remove(kConfigMapKind, {"default", "c"}, {.uid = "other"}).error().code,
+              Code::conflict);
+    ASSERT_TRUE(api->remove(kConfigMapKind, {"default", "c"}, {.uid = uid_of(created.value())})
+                    .has_value());
     ASSERT_TRUE(wait([&] { return seen.size() == 3; }));
     EXPECT_EQ(seen, (std::vector<std::string>{"added", "modified", "deleted"}));
     EXPECT_EQ(api->get(kConfigMapKind, {"default", "c"}).error().code, Code::not_found);
@@ -113,9 +128,13 @@ TEST_F(AdapterTest, StatefulSetLivesScalesAndGoes) {
     options.images.host_images = {"host"};
     options.api_url = "https://127.0.0.1:6443";
     std::vector<std::string> warnings;
-    options.log = [&](NodeLogLevel level, std::string_view message, std::string_view pod, std::string_view detail) {
+    options.log = [&](NodeLogLevel level,
+                      std::string_view message,
+                      std::string_view pod,
+                      std::string_view detail) {
         if (level == NodeLogLevel::warn || level == NodeLogLevel::error) {
-            warnings.push_back(std::string(message) + " " + std::string(pod) + ": " + std::string(detail));
+            warnings.push_back(std::string(message) + " " + std::string(pod) + ": " +
+                               std::string(detail));
         }
     };
     auto made = Node::create(loop, *api, std::move(options));
@@ -127,12 +146,14 @@ TEST_F(AdapterTest, StatefulSetLivesScalesAndGoes) {
     const auto ready = [&](int count) {
         return wait([&] {
             const auto object = api->get(kStatefulSetKind, {"default", "m"});
-            return object.has_value() && json::View(object.value())["status"]["readyReplicas"].int_or(0) == count &&
+            return object.has_value() &&
+                   json::View(object.value())["status"]["readyReplicas"].int_or(0) == count &&
                    json::View(object.value())["status"]["replicas"].int_or(0) == count;
         });
     };
     ASSERT_TRUE(ready(3));
-    ASSERT_TRUE(api->patch(kStatefulSetKind, {"default", "m"}, {{"spec", {{"replicas", 1}}}}).has_value());
+    ASSERT_TRUE(
+        api->patch(kStatefulSetKind, {"default", "m"}, {{"spec", {{"replicas", 1}}}}).has_value());
     ASSERT_TRUE(ready(1));
     const auto at_rest = server->revision();
     loop.run_until([] { return false; }, 300ms);

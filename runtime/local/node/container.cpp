@@ -3,22 +3,29 @@
 #include "runtime/local/node/files.hpp"
 #include "runtime/local/node/node.hpp"
 
-#include <csignal>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <csignal>
 #include <utility>
 
 namespace capstan::local {
 
-Container::Container(net::Loop& loop, ProcessWatcher& watcher, std::string dir, std::function<void()> on_change)
+Container::Container(net::Loop& loop,
+                     ProcessWatcher& watcher,
+                     std::string dir,
+                     std::function<void()> on_change)
     : loop_(loop), watcher_(watcher), dir_(std::move(dir)), on_change_(std::move(on_change)) {}
 
 Container::~Container() = default;
 
-std::string Container::log_path(int attempt) const { return dir_ + "/" + std::to_string(attempt) + ".log"; }
+std::string Container::log_path(int attempt) const {
+    return dir_ + "/" + std::to_string(attempt) + ".log";
+}
 
-Result<void> Container::save() { return write_file(dir_ + "/record.json", json::dump(to_json(record_)), 0600); }
+Result<void> Container::save() {
+    return write_file(dir_ + "/record.json", json::dump(to_json(record_)), 0600);
+}
 
 Result<void> Container::adopt() {
     auto text = read_file(dir_ + "/record.json");
@@ -46,7 +53,8 @@ Result<void> Container::adopt() {
         return ok();
     }
     if (process_state(record_.process) != ProcessState::gone) {
-        return fail(std::move(watched).error());  // it runs, but cannot be watched: do not start a second one
+        // it runs, but cannot be watched: do not start a second one
+        return fail(std::move(watched).error());
     }
     kill_session(record_.process);
     record_end(std::nullopt, "Unknown", "ended while no node was running");
@@ -67,7 +75,8 @@ Result<void> Container::start(SpawnRequest request) {
     request.log_path = log_path(record_.attempt);
     const auto give_up = [this](Error error) {
         record_end(128, "StartError", error.message);  // the kubelet's code for it
-        [[maybe_unused]] const auto saved = save();    // without it the next node starts at this attempt again
+        // without it the next node starts at this attempt again
+        [[maybe_unused]] const auto saved = save();
         return fail(std::move(error));
     };
     auto child = GatedProcess::spawn(request);
@@ -78,7 +87,8 @@ Result<void> Container::start(SpawnRequest request) {
     if (auto saved = save(); !saved.has_value()) {
         return give_up(std::move(saved).error());  // the gate closes with `child`: nothing ran
     }
-    // Watched before the gate opens: an error here must not leave a running process without a watcher.
+    // Watched before the gate opens: an error here must not leave a running process without a
+    // watcher.
     auto watched = watcher_.watch(record_.process, [this](ProcessExit exit) { ended(exit); });
     if (!watched.has_value()) {
         return give_up(std::move(watched).error());
@@ -123,7 +133,8 @@ void Container::record_end(std::optional<int> code, std::string reason, std::str
     end.planned = std::exchange(planned_, false);
     // A long run forgives the short ones before it.
     if (!end.planned) {
-        record_.failures = end.finished - end.started >= kRestartDelayReset ? 1 : record_.failures + 1;
+        record_.failures =
+            end.finished - end.started >= kRestartDelayReset ? 1 : record_.failures + 1;
     }
     record_.ended = std::move(end);
 }
@@ -138,8 +149,13 @@ void Container::ended(ProcessExit exit) {
     if (!exit.code) {
         message = "exit code unknown: the process was not a child of this node";
     }
-    record_end(exit.code, !exit.code ? "Unknown" : good ? "Completed" : "Error", std::move(message));
-    [[maybe_unused]] const auto saved = save();  // lost: the next node finds the process gone, code unknown
+    record_end(exit.code,
+               !exit.code ? "Unknown"
+               : good     ? "Completed"
+                          : "Error",
+               std::move(message));
+    // lost: the next node finds the process gone, code unknown
+    [[maybe_unused]] const auto saved = save();
     on_change_();
 }
 
@@ -157,7 +173,8 @@ void Container::trim_log(std::size_t bytes_max) {
         }
     }
     if (from >= 0) {
-        [[maybe_unused]] const int cut = ::ftruncate(from, 0);  // the writer appends, so it goes on at 0
+        // the writer appends, so it goes on at 0
+        [[maybe_unused]] const int cut = ::ftruncate(from, 0);
         ::close(from);
     }
     if (to >= 0) {

@@ -65,7 +65,8 @@ Result<ContainerRecord> container_record_from_json(const json::Value& value) {
     CAPSTAN_TRY(auto attempt, view["attempt"].as_int());
     CAPSTAN_TRY(auto pid, view["pid"].as_int());
     CAPSTAN_TRY(auto ticks, view["startTicks"].as_string());
-    const auto parsed = std::from_chars(ticks.data(), ticks.data() + ticks.size(), record.process.start_ticks);
+    const auto parsed =
+        std::from_chars(ticks.data(), ticks.data() + ticks.size(), record.process.start_ticks);
     if (parsed.ec != std::errc{} || parsed.ptr != ticks.data() + ticks.size()) {
         return fail(view["startTicks"].error("not a number"));
     }

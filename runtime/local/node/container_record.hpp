@@ -20,7 +20,8 @@ struct Termination {
     std::string message;
     WallTime started{};
     WallTime finished{};
-    bool planned{false};      // the node was told to stop everything: the container is simply to start again
+    // the node was told to stop everything: the container is simply to start again
+    bool planned{false};
 
     bool succeeded() const noexcept { return code == 0; }
 };

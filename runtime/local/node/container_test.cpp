@@ -6,12 +6,12 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
-#include <cstdlib>
-#include <random>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
+#include <cstdlib>
+#include <random>
 
 namespace capstan::local {
 namespace {
@@ -40,7 +40,11 @@ protected:
         ASSERT_TRUE(remove_tree(dir).has_value());
     }
     SpawnRequest shell(const std::string& script) {
-        return {"/bin/sh", {"sh", "-c", script}, {"PATH=/usr/bin:/bin", "CAPSTAN_TEST_DIR=" + dir}, dir, ""};
+        return {"/bin/sh",
+                {"sh", "-c", script},
+                {"PATH=/usr/bin:/bin", "CAPSTAN_TEST_DIR=" + dir},
+                dir,
+                ""};
     }
     std::unique_ptr<Container> make() {
         return std::make_unique<Container>(loop, *watcher_, dir + "/c", [this] { ++changes; });
@@ -49,7 +53,8 @@ protected:
         return loop.run_until([&] { return changes >= count; }, kLimit);
     }
     bool wait_file(const std::string& name) {
-        return loop.run_until([&] { return ::access((dir + "/" + name).c_str(), F_OK) == 0; }, kLimit);
+        return loop.run_until([&] { return ::access((dir + "/" + name).c_str(), F_OK) == 0; },
+                              kLimit);
     }
 
     testing::RealLoop loop;
@@ -71,10 +76,12 @@ TEST_F(ContainerTest, RecordsExitCodeAndOutput) {
 TEST_F(ContainerTest, ProgramSeesOnlyItsStandardDescriptorsAndDefaultSignals) {
     ::signal(SIGUSR1, SIG_IGN);
     auto container = make();
-    ASSERT_TRUE(container->start(shell("grep SigIgn /proc/$$/status; exec ls /proc/self/fd")).has_value());
+    ASSERT_TRUE(
+        container->start(shell("grep SigIgn /proc/$$/status; exec ls /proc/self/fd")).has_value());
     ASSERT_TRUE(wait_changes(1));
     ::signal(SIGUSR1, SIG_DFL);
-    EXPECT_EQ(read_file(container->log_path(0)).value(), "SigIgn:\t0000000000000000\n0\n1\n2\n3\n");  // 3 is ls's
+    // 3 is ls's
+    EXPECT_EQ(read_file(container->log_path(0)).value(), "SigIgn:\t0000000000000000\n0\n1\n2\n3\n");
 }
 
 TEST_F(ContainerTest, MissingProgramIsAStartErrorAndNothingRuns) {
@@ -90,7 +97,8 @@ TEST_F(ContainerTest, MissingProgramIsAStartErrorAndNothingRuns) {
 
 TEST_F(ContainerTest, UnwritableRecordMeansTheProgramNeverRan) {
     auto container = make();
-    ASSERT_TRUE(make_dirs(dir + "/c/record.json.tmp").has_value());  // open for writing fails on a directory
+    // open for writing fails on a directory
+    ASSERT_TRUE(make_dirs(dir + "/c/record.json.tmp").has_value());
     const auto started = container->start(shell("touch ran"));
     ASSERT_FALSE(started.has_value());
     EXPECT_NE(started.error().message.find("record.json"), std::string::npos);
@@ -100,7 +108,9 @@ TEST_F(ContainerTest, UnwritableRecordMeansTheProgramNeverRan) {
 
 TEST_F(ContainerTest, StopAsksFirst) {
     auto container = make();
-    ASSERT_TRUE(container->start(shell("trap 'exit 0' TERM; touch up; while :; do sleep 0.02; done")).has_value());
+    ASSERT_TRUE(
+        container->start(shell("trap 'exit 0' TERM; touch up; while :; do sleep 0.02; done"))
+            .has_value());
     ASSERT_TRUE(wait_file("up"));
     container->stop(30s, "test");
     ASSERT_TRUE(wait_changes(1));
@@ -109,12 +119,14 @@ TEST_F(ContainerTest, StopAsksFirst) {
 
 TEST_F(ContainerTest, StopKillsAfterTheGraceAndTakesChildrenAlong) {
     auto container = make();
-    ASSERT_TRUE(container->start(shell("trap '' TERM; sleep 1000 & touch up; wait; wait")).has_value());
+    ASSERT_TRUE(
+        container->start(shell("trap '' TERM; sleep 1000 & touch up; wait; wait")).has_value());
     ASSERT_TRUE(wait_file("up"));
     container->stop(0s, "test");
     ASSERT_TRUE(wait_changes(1));
     EXPECT_EQ(container->record().ended->code, 128 + SIGKILL);
-    EXPECT_TRUE(loop.run_until([&] { return find_by_environment("CAPSTAN_TEST_DIR=" + dir).empty(); }, kLimit));
+    EXPECT_TRUE(loop.run_until(
+        [&] { return find_by_environment("CAPSTAN_TEST_DIR=" + dir).empty(); }, kLimit));
 }
 
 TEST_F(ContainerTest, SecondNodeAdoptsTheRunningProcess) {
@@ -144,7 +156,8 @@ TEST_F(ContainerTest, PidOfAnotherProcessIsNotAdopted) {
     ASSERT_TRUE(second->record().ended.has_value());
     EXPECT_EQ(second->record().ended->code, std::nullopt);
     // And it was left alone.
-    EXPECT_TRUE(loop.run_until([&] { return find_by_environment("CAPSTAN_TEST_DIR=" + dir).size() == 1; }, kLimit));
+    EXPECT_TRUE(loop.run_until(
+        [&] { return find_by_environment("CAPSTAN_TEST_DIR=" + dir).size() == 1; }, kLimit));
 }
 
 TEST_F(ContainerTest, DamagedRecordIsAnError) {
@@ -171,7 +184,8 @@ TEST_F(ContainerTest, DamagedRecordIsAnError) {
     ::_exit(5);
 }
 
-// The promise of adoption: whenever the node is killed, the next one ends up with exactly one process.
+// The promise of adoption: whenever the node is killed, the next one ends up with exactly one
+// process.
 TEST_F(ContainerTest, KilledAtRandomMomentsThereIsExactlyOneProcess) {
     const auto seed = std::random_device{}();
     RecordProperty("seed", static_cast<int>(seed));
@@ -208,7 +222,8 @@ TEST_F(ContainerTest, KilledAtRandomMomentsThereIsExactlyOneProcess) {
     SetUp();
     auto last = make();
     ASSERT_TRUE(last->adopt().has_value());
-    // What was adopted may be a child whose gate has just closed: it ends by itself and is replaced.
+    // What was adopted may be a child whose gate has just closed: it ends by itself and is
+    // replaced.
     std::vector<pid_t> running;
     ASSERT_TRUE(loop.run_until(
         [&] {

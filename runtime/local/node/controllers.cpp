@@ -24,7 +24,10 @@ std::vector<json::Value> copies(const std::map<ObjectKey, json::Value>& objects)
 
 }  // namespace
 
-Controllers::Controllers(net::Loop& loop, NodeApi& api, Mirror& mirror, const NodeOptions& options,
+Controllers::Controllers(net::Loop& loop,
+                         NodeApi& api,
+                         Mirror& mirror,
+                         const NodeOptions& options,
                          std::function<void()> again)
     : loop_(loop), api_(api), mirror_(mirror), options_(options), again_(std::move(again)) {}
 
@@ -78,7 +81,8 @@ void Controllers::sync_job(const json::Value& job) {
         remove(kPodKind, key_of(job).ns, removal);
     }
     if (plan.wake) {
-        wake_at(loop_.now() + std::max(*plan.wake - loop_.wall_now(), std::chrono::nanoseconds(kRetry)));
+        wake_at(loop_.now() +
+                std::max(*plan.wake - loop_.wall_now(), std::chrono::nanoseconds(kRetry)));
     }
 }
 
@@ -111,11 +115,14 @@ void Controllers::drop_claim_dirs() {
     std::erase_if(dropped_, [this](const DroppedClaim& dropped) {
         for (const auto& [key, pod] : mirror_.all(kPodKind)) {
             const auto volumes = json::View(pod)["spec"]["volumes"];
-            const bool uses = key.ns == dropped.key.ns &&
-                              std::any_of(volumes.array().begin(), volumes.array().end(), [&](const json::Value& volume) {
-                                  const json::View view(volume);
-                                  return view["persistentVolumeClaim"]["claimName"].string_or("") == dropped.key.name;
-                              });
+            const bool uses =
+                key.ns == dropped.key.ns &&
+                std::any_of(
+                    volumes.array().begin(), volumes.array().end(), [&](const json::Value& volume) {
+                        const json::View view(volume);
+                        return view["persistentVolumeClaim"]["claimName"].string_or("") ==
+                               dropped.key.name;
+                    });
             if (uses) {
                 return false;
             }
@@ -141,15 +148,20 @@ void Controllers::create(const GroupVersionKind& kind, json::Value object) {
     }
 }
 
-void Controllers::remove(const GroupVersionKind& kind, const std::string& ns, const PodRemoval& removal) {
+void Controllers::remove(const GroupVersionKind& kind,
+                         const std::string& ns,
+                         const PodRemoval& removal) {
     const ObjectKey key{ns, removal.name};
     auto removed = api_.remove(kind, key, {.uid = removal.uid, .grace_seconds = -1});
-    if (!removed.has_value() && removed.error().code != Code::not_found && removed.error().code != Code::conflict) {
+    if (!removed.has_value() && removed.error().code != Code::not_found &&
+        removed.error().code != Code::conflict) {
         failed("delete " + kind.kind, key, removed.error());
     }
 }
 
-void Controllers::write_status(const GroupVersionKind& kind, const json::Value& object, const json::Value& status) {
+void Controllers::write_status(const GroupVersionKind& kind,
+                               const json::Value& object,
+                               const json::Value& status) {
     const auto* present = object.find("status");
     auto patch = merge_patch_between(present == nullptr ? json::object() : *present, status);
     if (!patch) {

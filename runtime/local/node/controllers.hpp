@@ -1,4 +1,5 @@
-// Carries out what stateful_set, job and the claim rules decide. Level-triggered: sync() looks at everything.
+// Carries out what stateful_set, job and the claim rules decide. Level-triggered: sync() looks at
+// everything.
 // Owner: the node. Thread: [io].
 #pragma once
 
@@ -16,7 +17,11 @@ namespace capstan::local {
 class Controllers {
 public:
     // `again`: something failed or is due later; sync() is wanted.
-    Controllers(net::Loop& loop, NodeApi& api, Mirror& mirror, const NodeOptions& options, std::function<void()> again);
+    Controllers(net::Loop& loop,
+                NodeApi& api,
+                Mirror& mirror,
+                const NodeOptions& options,
+                std::function<void()> again);
     void sync();
     // The claim is gone: its directory goes as soon as no pod of that claim is left.
     void claim_deleted(const json::Value& claim);
@@ -29,7 +34,9 @@ private:
     void create(const GroupVersionKind& kind, json::Value object);
     void remove(const GroupVersionKind& kind, const std::string& ns, const PodRemoval& removal);
     // `status`: desired; fields of the present status that it lacks are removed.
-    void write_status(const GroupVersionKind& kind, const json::Value& object, const json::Value& status);
+    void write_status(const GroupVersionKind& kind,
+                      const json::Value& object,
+                      const json::Value& status);
     void failed(std::string_view what, const ObjectKey& key, const Error& error);
     void wake_at(MonotonicTime when);
 

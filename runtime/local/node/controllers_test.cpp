@@ -12,34 +12,46 @@ using namespace std::chrono_literals;
 json::Value make_set(std::string_view policy, int replicas, std::string_view image = "a") {
     return {
         {"metadata", {{"name", "m"}, {"namespace", "ns"}, {"uid", "set"}, {"generation", 3}}},
-        {"spec", {
-            {"replicas", replicas},
-            {"podManagementPolicy", policy},
-            {"serviceName", "m-peer"},
-            {"selector", {{"matchLabels", {{"app", "m"}}}}},
-            {"template", {
-                {"metadata", {{"labels", {{"app", "m"}}}}},
-                {"spec", {
-                    {"containers", json::list({{{"name", "c"}, {"image", image}}})},
-                    {"volumes", json::list({{{"name", "data"}, {"emptyDir", json::object()}},
-                                            {{"name", "run"}, {"emptyDir", json::object()}}})},
-                }},
-            }},
-            {"volumeClaimTemplates", json::list({{{"metadata", {{"name", "data"}}},
-                                                  {"spec", {{"volumeMode", "Filesystem"}}}}})},
-        }},
+        {"spec",
+         {
+             {"replicas", replicas},
+             {"podManagementPolicy", policy},
+             {"serviceName", "m-peer"},
+             {"selector", {{"matchLabels", {{"app", "m"}}}}},
+             {"template",
+              {
+                  {"metadata", {{"labels", {{"app", "m"}}}}},
+                  {"spec",
+                   {
+                       {"containers", json::list({{{"name", "c"}, {"image", image}}})},
+                       {"volumes",
+                        json::list({{{"name", "data"}, {"emptyDir", json::object()}},
+                                    {{"name", "run"}, {"emptyDir", json::object()}}})},
+                   }},
+              }},
+             {"volumeClaimTemplates",
+              json::list(
+                  {{{"metadata", {{"name", "data"}}}, {"spec", {{"volumeMode", "Filesystem"}}}}})},
+         }},
     };
 }
 
-json::Value make_pod(int ordinal, const std::string& revision, bool ready, std::string_view phase = "Running",
+json::Value make_pod(int ordinal,
+                     const std::string& revision,
+                     bool ready,
+                     std::string_view phase = "Running",
                      bool deleting = false) {
     json::Value pod = {
-        {"metadata", {
-            {"name", "m-" + std::to_string(ordinal)}, {"namespace", "ns"}, {"uid", "u" + std::to_string(ordinal)},
-            {"labels", {{"controller-revision-hash", revision}}},
-        }},
-        {"status", {{"phase", phase},
-                    {"conditions", json::list({{{"type", "Ready"}, {"status", ready ? "True" : "False"}}})}}},
+        {"metadata",
+         {
+             {"name", "m-" + std::to_string(ordinal)},
+             {"namespace", "ns"},
+             {"uid", "u" + std::to_string(ordinal)},
+             {"labels", {{"controller-revision-hash", revision}}},
+         }},
+        {"status",
+         {{"phase", phase},
+          {"conditions", json::list({{{"type", "Ready"}, {"status", ready ? "True" : "False"}}})}}},
     };
     if (deleting) {
         pod["metadata"].set("deletionTimestamp", "2026-01-01T00:00:00Z");
@@ -49,7 +61,8 @@ json::Value make_pod(int ordinal, const std::string& revision, bool ready, std::
 
 struct PodState {
     int ordinal;
-    char state;  // r: ready, n: not ready, o: old and ready, x: old and not ready, f: failed, d: being deleted
+    // r: ready, n: not ready, o: old and ready, x: old and not ready, f: failed, d: being deleted
+    char state;
 };
 
 struct SetRow {
@@ -70,8 +83,11 @@ TEST_P(PlanStatefulSet, CreatesAndRemovesInOrder) {
     std::vector<json::Value> pods;
     for (const auto& pod : row.pods) {
         const bool old = pod.state == 'o' || pod.state == 'x';
-        pods.push_back(make_pod(pod.ordinal, old ? "old" : revision, pod.state == 'r' || pod.state == 'o',
-                                pod.state == 'f' ? "Failed" : "Running", pod.state == 'd'));
+        pods.push_back(make_pod(pod.ordinal,
+                                old ? "old" : revision,
+                                pod.state == 'r' || pod.state == 'o',
+                                pod.state == 'f' ? "Failed" : "Running",
+                                pod.state == 'd'));
     }
     std::vector<const json::Value*> pointers;
     for (const auto& pod : pods) {
@@ -92,7 +108,8 @@ TEST_P(PlanStatefulSet, CreatesAndRemovesInOrder) {
 
 using Names = std::vector<std::string>;
 INSTANTIATE_TEST_SUITE_P(
-    Rows, PlanStatefulSet,
+    Rows,
+    PlanStatefulSet,
     testing::Values(
         SetRow{"parallel_creates_all", "Parallel", 3, {}, Names{"m-0", "m-1", "m-2"}, Names{}},
         SetRow{"ordered_creates_first", "OrderedReady", 3, {}, Names{"m-0"}, Names{}},
@@ -101,13 +118,44 @@ INSTANTIATE_TEST_SUITE_P(
         SetRow{"gap_is_filled", "Parallel", 3, {{0, 'r'}, {2, 'n'}}, Names{"m-1"}, Names{}},
         SetRow{"deleting_pod_holds_its_name", "Parallel", 1, {{0, 'd'}}, Names{}, Names{}},
         SetRow{"failed_pod_is_replaced", "Parallel", 1, {{0, 'f'}}, Names{}, Names{"m-0"}},
-        SetRow{"parallel_scale_down", "Parallel", 1, {{0, 'r'}, {1, 'r'}, {2, 'r'}}, Names{}, Names{"m-2", "m-1"}},
-        SetRow{"ordered_scale_down", "OrderedReady", 1, {{0, 'r'}, {1, 'r'}, {2, 'r'}}, Names{}, Names{"m-2"}},
-        SetRow{"update_from_the_top", "Parallel", 3, {{0, 'o'}, {1, 'o'}, {2, 'o'}}, Names{}, Names{"m-2"}},
-        SetRow{"update_waits_for_ready", "Parallel", 3, {{0, 'o'}, {1, 'o'}, {2, 'n'}}, Names{}, Names{}},
-        SetRow{"update_waits_for_end", "Parallel", 3, {{0, 'o'}, {1, 'd'}, {2, 'r'}}, Names{}, Names{}},
-        SetRow{"update_goes_on", "Parallel", 3, {{0, 'o'}, {1, 'o'}, {2, 'r'}}, Names{}, Names{"m-1"}},
-        SetRow{"broken_old_pod_is_updated", "Parallel", 2, {{0, 'o'}, {1, 'x'}}, Names{}, Names{"m-1"}},
+        SetRow{"parallel_scale_down",
+               "Parallel",
+               1,
+               {{0, 'r'}, {1, 'r'}, {2, 'r'}},
+               Names{},
+               Names{"m-2", "m-1"}},
+        SetRow{"ordered_scale_down",
+               "OrderedReady",
+               1,
+               {{0, 'r'}, {1, 'r'}, {2, 'r'}},
+               Names{},
+               Names{"m-2"}},
+        SetRow{"update_from_the_top",
+               "Parallel",
+               3,
+               {{0, 'o'}, {1, 'o'}, {2, 'o'}},
+               Names{},
+               Names{"m-2"}},
+        SetRow{"update_waits_for_ready",
+               "Parallel",
+               3,
+               {{0, 'o'}, {1, 'o'}, {2, 'n'}},
+               Names{},
+               Names{}},
+        SetRow{"update_waits_for_end",
+               "Parallel",
+               3,
+               {{0, 'o'}, {1, 'd'}, {2, 'r'}},
+               Names{},
+               Names{}},
+        SetRow{
+            "update_goes_on", "Parallel", 3, {{0, 'o'}, {1, 'o'}, {2, 'r'}}, Names{}, Names{"m-1"}},
+        SetRow{"broken_old_pod_is_updated",
+               "Parallel",
+               2,
+               {{0, 'o'}, {1, 'x'}},
+               Names{},
+               Names{"m-1"}},
         SetRow{"no_update_while_creating", "Parallel", 2, {{0, 'o'}}, Names{"m-1"}, Names{}},
         SetRow{"at_rest", "Parallel", 2, {{0, 'r'}, {1, 'r'}}, Names{}, Names{}},
         SetRow{"scaled_to_zero", "Parallel", 0, {{0, 'r'}}, Names{}, Names{"m-0"}}),
@@ -120,12 +168,14 @@ TEST(StatefulSet, PodHasIdentityLabelsAndClaims) {
     const json::View pod(plan.pods[1]);
     EXPECT_EQ(pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"].string_or(""), "m-1");
     EXPECT_EQ(pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"].string_or(""), "1");
-    EXPECT_EQ(pod["metadata"]["labels"]["controller-revision-hash"].string_or(""), template_revision(set));
+    EXPECT_EQ(pod["metadata"]["labels"]["controller-revision-hash"].string_or(""),
+              template_revision(set));
     EXPECT_EQ(pod["metadata"]["labels"]["app"].string_or(""), "m");
     EXPECT_EQ(pod["spec"]["hostname"].string_or(""), "m-1");
     EXPECT_EQ(pod["spec"]["subdomain"].string_or(""), "m-peer");
     EXPECT_EQ(pod["spec"]["volumes"].array().size(), 2u);
-    EXPECT_EQ(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"].string_or(""), "data-m-1");
+    EXPECT_EQ(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"].string_or(""),
+              "data-m-1");
     EXPECT_EQ(controller_uid(plan.pods[1]), "set");
     ASSERT_EQ(plan.claims.size(), 2u);
     EXPECT_EQ(key_of(plan.claims[1]).to_string(), "ns/data-m-1");
@@ -162,7 +212,8 @@ TEST(StatefulSet, OnDeleteAndPartitionHoldBack) {
     const auto old1 = make_pod(1, "old", true);
     set["spec"].set("updateStrategy", {{"type", "OnDelete"}});
     EXPECT_TRUE(plan_stateful_set(set, {&old0, &old1}).removals.empty());
-    set["spec"].set("updateStrategy", {{"type", "RollingUpdate"}, {"rollingUpdate", {{"partition", 2}}}});
+    set["spec"].set("updateStrategy",
+                    {{"type", "RollingUpdate"}, {"rollingUpdate", {{"partition", 2}}}});
     EXPECT_TRUE(plan_stateful_set(set, {&old0, &old1}).removals.empty());
 }
 
@@ -197,13 +248,16 @@ json::Value make_job(json::Value spec_more = json::object()) {
 json::Value job_pod(std::string_view phase, std::string_view finished = "2026-01-01T00:59:30Z") {
     return {
         {"metadata", {{"name", "j-x"}, {"uid", "px"}}},
-        {"status", {{"phase", phase},
-                    {"containerStatuses", json::list({{{"state", {{"terminated", {{"finishedAt", finished}}}}}}})}}},
+        {"status",
+         {{"phase", phase},
+          {"containerStatuses",
+           json::list({{{"state", {{"terminated", {{"finishedAt", finished}}}}}}})}}},
     };
 }
 
 std::string finished_reason(const JobPlan& plan) {
-    return std::string(json::View(plan.status)["conditions"][std::size_t{0}]["reason"].string_or(""));
+    return std::string(
+        json::View(plan.status)["conditions"][std::size_t{0}]["reason"].string_or(""));
 }
 
 TEST(Job, RunsOnePodAndCompletes) {
@@ -245,8 +299,10 @@ TEST(Job, EndsAtItsDeadline) {
 
 TEST(Job, IsRemovedAfterItsTimeToLive) {
     auto job = make_job({{"ttlSecondsAfterFinished", 30}});
-    job["status"].set("conditions", json::list({{{"type", "Complete"}, {"status", "True"},
-                                                 {"lastTransitionTime", "2026-01-01T00:59:40Z"}}}));
+    job["status"].set("conditions",
+                      json::list({{{"type", "Complete"},
+                                   {"status", "True"},
+                                   {"lastTransitionTime", "2026-01-01T00:59:40Z"}}}));
     EXPECT_EQ(plan_job(job, {}, kNow).wake, kNow + 10s);
     EXPECT_TRUE(plan_job(job, {}, kNow + 10s).remove_job);
     EXPECT_FALSE(plan_job(job, {}, kNow).pod.has_value());

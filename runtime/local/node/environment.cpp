@@ -16,7 +16,8 @@ std::string localize(const EnvironmentContext& context, std::string_view text) {
 }
 
 // One key of a ConfigMap or Secret; nullopt: absent and optional.
-Result<std::optional<std::string>> key_of_source(const EnvironmentContext& context, const GroupVersionKind& kind,
+Result<std::optional<std::string>> key_of_source(const EnvironmentContext& context,
+                                                 const GroupVersionKind& kind,
                                                  const json::View& reference) {
     const std::string name(reference["name"].string_or(""));
     const std::string key(reference["key"].string_or(""));
@@ -42,8 +43,11 @@ Result<std::optional<std::string>> key_of_source(const EnvironmentContext& conte
     return std::optional(std::string(value.string_or("")));
 }
 
-Result<void> add_all_keys(const EnvironmentContext& context, const json::View& source, Values& out) {
-    for (const auto& [field, kind] : {std::pair{"configMapRef", &kConfigMapKind}, std::pair{"secretRef", &kSecretKind}}) {
+Result<void> add_all_keys(const EnvironmentContext& context,
+                          const json::View& source,
+                          Values& out) {
+    for (const auto& [field, kind] :
+         {std::pair{"configMapRef", &kConfigMapKind}, std::pair{"secretRef", &kSecretKind}}) {
         const auto reference = source[std::string_view(field)];
         if (!reference.present()) {
             continue;
@@ -82,7 +86,9 @@ Result<void> add_variable(const EnvironmentContext& context, const json::View& e
     } else if (from["configMapKeyRef"].present()) {
         CAPSTAN_TRY(value, key_of_source(context, kConfigMapKind, from["configMapKeyRef"]));
     } else {
-        return fail(Code::unsupported, "environment variable " + name + ": this kind of source runs only on Kubernetes");
+        return fail(
+            Code::unsupported,
+            "environment variable " + name + ": this kind of source runs only on Kubernetes");
     }
     if (value) {
         out[name] = std::move(*value);
@@ -100,7 +106,8 @@ std::vector<std::string> strings_of(const json::View& list) {
     return out;
 }
 
-std::string expand_variables(std::string_view text, const std::map<std::string, std::string>& values) {
+std::string expand_variables(std::string_view text,
+                             const std::map<std::string, std::string>& values) {
     std::string out;
     for (std::size_t i = 0; i < text.size();) {
         const auto rest = text.substr(i);
@@ -146,10 +153,12 @@ Result<std::string> field_of_pod(const EnvironmentContext& context, std::string_
             return std::string(pod["metadata"][field][key].string_or(""));
         }
     }
-    return fail(Code::unsupported, "field reference " + std::string(path) + " runs only on Kubernetes");
+    return fail(Code::unsupported,
+                "field reference " + std::string(path) + " runs only on Kubernetes");
 }
 
-Result<ContainerText> build_container_text(const json::Value& container, const EnvironmentContext& context) {
+Result<ContainerText> build_container_text(const json::Value& container,
+                                           const EnvironmentContext& context) {
     const json::View view(container);
     ContainerText out;
     for (const auto& source : view["envFrom"].array()) {
@@ -159,7 +168,8 @@ Result<ContainerText> build_container_text(const json::Value& container, const E
         CAPSTAN_TRY(add_variable(context, json::View(entry), out.env));
     }
     if (out.env.size() > kEnvironmentMax) {
-        return fail(Code::too_large, "more than " + std::to_string(kEnvironmentMax) + " environment variables");
+        return fail(Code::too_large,
+                    "more than " + std::to_string(kEnvironmentMax) + " environment variables");
     }
     for (const auto& word : strings_of(view["command"])) {
         out.command.push_back(localize(context, expand_variables(word, out.env)));
@@ -171,7 +181,8 @@ Result<ContainerText> build_container_text(const json::Value& container, const E
 }
 
 Result<std::string> decode_base64(std::string_view text) {
-    constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    constexpr std::string_view kAlphabet =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     std::string out;
     unsigned bits = 0;
     int count = 0;

@@ -1,7 +1,7 @@
 // Command, arguments and environment of a container, as they are on this machine.
 //
-// The kubelet's rules for env, envFrom, field references and $(NAME), then mount paths and host aliases replaced.
-// Pure but for the lookups. Thread: owning.
+// The kubelet's rules for env, envFrom, field references and $(NAME), then mount paths and host
+// aliases replaced. Pure but for the lookups. Thread: owning.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -32,7 +32,8 @@ struct EnvironmentContext {
 };
 
 // "$(A)" by its value, "$$(A)" by "$(A)"; unknown names stay as they are.
-std::string expand_variables(std::string_view text, const std::map<std::string, std::string>& values);
+std::string expand_variables(std::string_view text,
+                             const std::map<std::string, std::string>& values);
 
 // A field of the pod: metadata.name, metadata.labels['x'], status.podIP … Errors: unsupported.
 Result<std::string> field_of_pod(const EnvironmentContext& context, std::string_view path);
@@ -42,8 +43,10 @@ struct ContainerText {
     std::vector<std::string> args;
     std::map<std::string, std::string> env;  // only what the manifest says
 };
-// Errors: not_found (a named ConfigMap, Secret or key is absent and not optional), unsupported, too_large.
-Result<ContainerText> build_container_text(const json::Value& container, const EnvironmentContext& context);
+// Errors: not_found (a named ConfigMap, Secret or key is absent and not optional), unsupported,
+// too_large.
+Result<ContainerText> build_container_text(const json::Value& container,
+                                           const EnvironmentContext& context);
 
 std::vector<std::string> strings_of(const json::View& list);
 Result<std::string> decode_base64(std::string_view text);  // Errors: invalid

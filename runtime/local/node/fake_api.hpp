@@ -1,7 +1,7 @@
 // An API server for the tests of the node.
 //
-// Its lies: one resource version counter, no validation, no defaults, no owner garbage collection, generateName
-// counts up, a pod is deleted at once only with grace 0, everything else at once.
+// Its lies: one resource version counter, no validation, no defaults, no owner garbage collection,
+// generateName counts up, a pod is deleted at once only with grace 0, everything else at once.
 #pragma once
 
 #include "runtime/local/node/node_api.hpp"
@@ -45,7 +45,9 @@ public:
     Result<json::Value> create(const GroupVersionKind& kind, json::Value object) override {
         auto& meta = object["metadata"];
         if (meta.find("name") == nullptr) {
-            meta.set("name", std::string(json::View(meta)["generateName"].string_or("")) + std::to_string(++counter_));
+            meta.set("name",
+                     std::string(json::View(meta)["generateName"].string_or("")) +
+                         std::to_string(++counter_));
         }
         const auto key = key_of(object);
         if (objects_[kind].contains(key)) {
@@ -57,7 +59,9 @@ public:
         ++creates;
         return object;
     }
-    Result<json::Value> patch(const GroupVersionKind& kind, const ObjectKey& key, json::Value patch) override {
+    Result<json::Value> patch(const GroupVersionKind& kind,
+                              const ObjectKey& key,
+                              json::Value patch) override {
         CAPSTAN_TRY(auto object, get(kind, key));
         const auto uid = json::View(patch)["metadata"]["uid"].string_or("");
         if (!uid.empty() && uid != uid_of(object)) {
@@ -68,10 +72,14 @@ public:
         ++patches;
         return object;
     }
-    Result<json::Value> patch_status(const GroupVersionKind& kind, const ObjectKey& key, json::Value value) override {
+    Result<json::Value> patch_status(const GroupVersionKind& kind,
+                                     const ObjectKey& key,
+                                     json::Value value) override {
         return patch(kind, key, std::move(value));
     }
-    Result<void> remove(const GroupVersionKind& kind, const ObjectKey& key, const RemoveOptions& options) override {
+    Result<void> remove(const GroupVersionKind& kind,
+                        const ObjectKey& key,
+                        const RemoveOptions& options) override {
         CAPSTAN_TRY(auto object, get(kind, key));
         if (!options.uid.empty() && options.uid != uid_of(object)) {
             return fail(Code::conflict, "uid differs");
@@ -87,7 +95,8 @@ public:
         notify(kind, {NodeChangeType::deleted, object});
         return ok();
     }
-    std::unique_ptr<NodeWatch> watch(const GroupVersionKind& kind, std::function<void(const NodeChange&)> handler) override {
+    std::unique_ptr<NodeWatch> watch(const GroupVersionKind& kind,
+                                     std::function<void(const NodeChange&)> handler) override {
         auto shared = std::make_shared<std::function<void(const NodeChange&)>>(std::move(handler));
         watches_.emplace_back(kind, shared);
         for (const auto& [key, object] : objects_[kind]) {
@@ -95,7 +104,8 @@ public:
         }
         class Handle final : public NodeWatch {
         public:
-            explicit Handle(std::shared_ptr<std::function<void(const NodeChange&)>> h) : handler_(std::move(h)) {}
+            explicit Handle(std::shared_ptr<std::function<void(const NodeChange&)>> h)
+                : handler_(std::move(h)) {}
 
         private:
             std::shared_ptr<std::function<void(const NodeChange&)>> handler_;
@@ -111,7 +121,10 @@ public:
 
 private:
     using Handler = std::function<void(const NodeChange&)>;
-    void store(const GroupVersionKind& kind, const ObjectKey& key, json::Value& object, NodeChangeType type) {
+    void store(const GroupVersionKind& kind,
+               const ObjectKey& key,
+               json::Value& object,
+               NodeChangeType type) {
         object["metadata"].set("resourceVersion", std::to_string(++counter_));
         objects_[kind].insert_or_assign(key, object);
         notify(kind, {type, object});

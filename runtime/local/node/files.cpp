@@ -1,12 +1,12 @@
 #include "runtime/local/node/files.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace capstan::local {
 namespace {
@@ -80,7 +80,8 @@ Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
         text.append(buffer, static_cast<std::size_t>(n));
         if (text.size() > bytes_max) {
             ::close(fd);
-            return fail(Code::too_large, "read " + path + ": larger than " + std::to_string(bytes_max) + " bytes");
+            return fail(Code::too_large,
+                        "read " + path + ": larger than " + std::to_string(bytes_max) + " bytes");
         }
     }
     ::close(fd);

@@ -1,15 +1,15 @@
 // Small file helpers of the node: whole-file reads and writes that never leave half a file behind.
 //
-// Errors name the path and what the system said. Nothing is synced to disk: what is kept here describes processes,
-// and after a power cut there are none (the boot id differs). Thread: any.
+// Errors name the path and what the system said. Nothing is synced to disk: what is kept here
+// describes processes, and after a power cut there are none (the boot id differs). Thread: any.
 #pragma once
 
 #include "capstan/error.hpp"
 
+#include <sys/types.h>
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <sys/types.h>
 #include <vector>
 
 namespace capstan::local {
@@ -25,7 +25,7 @@ Result<void> write_file(const std::string& path, std::string_view bytes, mode_t 
 Result<std::string> read_file(const std::string& path, std::size_t bytes_max = kStateFileBytesMax);
 // The directory and what is missing above it, mode 0700. Errors: unavailable.
 Result<void> make_dirs(const std::string& path);
-Result<void> remove_tree(const std::string& path);  // absent is fine
+Result<void> remove_tree(const std::string& path);           // absent is fine
 std::vector<std::string> list_dir(const std::string& path);  // names, sorted; empty when unreadable
 
 }  // namespace capstan::local

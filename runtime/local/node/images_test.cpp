@@ -20,11 +20,13 @@ TEST_P(Classify, GoesByTheLastPartOfTheName) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Images, Classify,
+    Images,
+    Classify,
     testing::Values(ClassifyRow{"plain", "capstan:0.1.0", ImageKind::capstan},
                     ClassifyRow{"registry_port", "reg:5000/x/capstan:1", ImageKind::capstan},
                     ClassifyRow{"digest", "quay.io/coreos/etcd@sha256:00", ImageKind::etcd},
-                    ClassifyRow{"etcd_tag", "gcr.io/etcd-development/etcd:v3.5.33", ImageKind::etcd},
+                    ClassifyRow{
+                        "etcd_tag", "gcr.io/etcd-development/etcd:v3.5.33", ImageKind::etcd},
                     ClassifyRow{"wrapper", "x/etcd-wrapper:v0.6.2", ImageKind::foreign},
                     ClassifyRow{"brctl", "x/etcdbrctl:v0.41.2", ImageKind::foreign},
                     ClassifyRow{"busybox", "busybox", ImageKind::foreign},
@@ -38,7 +40,8 @@ TEST(ResolveProgram, FindsTheLauncherFromAnyDirectory) {
     auto program = resolve_program("etcd:3.5", {"/capstan/bin/capstan-launcher"}, {"--x"}, options);
     ASSERT_TRUE(program.has_value());
     EXPECT_EQ(program.value().path, "/bin/true");
-    EXPECT_EQ(program.value().argv, (std::vector<std::string>{"/capstan/bin/capstan-launcher", "--x"}));
+    EXPECT_EQ(program.value().argv,
+              (std::vector<std::string>{"/capstan/bin/capstan-launcher", "--x"}));
 }
 
 TEST(ResolveProgram, NamesTheMissingFileAndTheRemedy) {
@@ -47,8 +50,9 @@ TEST(ResolveProgram, NamesTheMissingFileAndTheRemedy) {
     auto program = resolve_program("etcd:3.5", {}, {}, options);
     ASSERT_FALSE(program.has_value());
     EXPECT_EQ(program.error().code, Code::not_found);
-    EXPECT_EQ(program.error().message,
-              "program /nonexistent/etcd is missing or not executable: put it there or set --etcd-dir");
+    EXPECT_EQ(
+        program.error().message,
+        "program /nonexistent/etcd is missing or not executable: put it there or set --etcd-dir");
 }
 
 TEST(ResolveProgram, RefusesForeignImagesAndCommands) {
@@ -62,10 +66,14 @@ TEST(ResolveProgram, RefusesForeignImagesAndCommands) {
 TEST(SkippableInit, CoversLauncherCopyAndChown) {
     const ImageOptions options;
     EXPECT_TRUE(is_skippable_init("alpine:3", {"chown", "-R", "65532:65532", "/x"}, {}, options));
-    EXPECT_TRUE(is_skippable_init("busybox", {"sh", "-c", "cp /a/capstan-launcher /b"}, {}, options));
+    EXPECT_TRUE(
+        is_skippable_init("busybox", {"sh", "-c", "cp /a/capstan-launcher /b"}, {}, options));
     EXPECT_TRUE(is_skippable_init("capstan:1", {"cp", "/capstan-launcher", "/b"}, {}, options));
-    EXPECT_FALSE(is_skippable_init("capstan:1", {"/usr/local/bin/capstan-launcher", "install", "/x/capstan-launcher"},
-                                   {}, options));
+    EXPECT_FALSE(
+        is_skippable_init("capstan:1",
+                          {"/usr/local/bin/capstan-launcher", "install", "/x/capstan-launcher"},
+                          {},
+                          options));
     EXPECT_FALSE(is_skippable_init("busybox", {"sh", "-c", "true"}, {}, options));
 }
 

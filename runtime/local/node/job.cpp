@@ -13,7 +13,7 @@ struct Counts {
     int ready{0};
     int succeeded{0};
     int failed{0};
-    std::int64_t restarts{0};   // of active pods
+    std::int64_t restarts{0};  // of active pods
     WallTime last_failure{};
 };
 
@@ -54,14 +54,19 @@ const json::Value* condition(const json::Value& job, std::string_view type) {
         return nullptr;
     }
     for (const auto& entry : *conditions->if_array()) {
-        if (json::View(entry)["type"].string_or("") == type && json::View(entry)["status"].string_or("") == "True") {
+        if (json::View(entry)["type"].string_or("") == type &&
+            json::View(entry)["status"].string_or("") == "True") {
             return &entry;
         }
     }
     return nullptr;
 }
 
-void finish(JobPlan& plan, WallTime now, std::string_view type, std::string_view reason, std::string_view message) {
+void finish(JobPlan& plan,
+            WallTime now,
+            std::string_view type,
+            std::string_view reason,
+            std::string_view message) {
     const auto time = to_rfc3339(now);
     plan.status["conditions"].push_back({
         {"type", type},
@@ -109,13 +114,16 @@ json::Value build_pod(const json::Value& job) {
 
 void plan_end_of_life(JobPlan& plan, const json::Value& job, WallTime now) {
     const json::View view(job);
-    const auto* end = condition(job, "Complete") != nullptr ? condition(job, "Complete") : condition(job, "Failed");
+    const auto* end = condition(job, "Complete") != nullptr ? condition(job, "Complete")
+                                                            : condition(job, "Failed");
     const auto ttl = view["spec"]["ttlSecondsAfterFinished"];
     if (!ttl.present()) {
         return;
     }
-    const auto since = parse_rfc3339(json::View(*end)["lastTransitionTime"].string_or("")).value_or(now);
-    const auto at = since + std::chrono::seconds(std::clamp<std::int64_t>(ttl.int_or(0), 0, 10'000'000));
+    const auto since =
+        parse_rfc3339(json::View(*end)["lastTransitionTime"].string_or("")).value_or(now);
+    const auto at =
+        since + std::chrono::seconds(std::clamp<std::int64_t>(ttl.int_or(0), 0, 10'000'000));
     if (at <= now) {
         plan.remove_job = true;
     } else {
@@ -123,7 +131,8 @@ void plan_end_of_life(JobPlan& plan, const json::Value& job, WallTime now) {
     }
 }
 
-void plan_next_pod(JobPlan& plan, const json::Value& job, const Counts& counts, int failed, WallTime now) {
+void plan_next_pod(
+    JobPlan& plan, const json::Value& job, const Counts& counts, int failed, WallTime now) {
     if (counts.active > 0) {
         return;
     }
@@ -135,28 +144,46 @@ void plan_next_pod(JobPlan& plan, const json::Value& job, const Counts& counts, 
     }
 }
 
-void plan_running(JobPlan& plan, const json::Value& job, const std::vector<const json::Value*>& pods,
-                  const Counts& counts, int failed, WallTime now) {
+void plan_running(JobPlan& plan,
+                  const json::Value& job,
+                  const std::vector<const json::Value*>& pods,
+                  const Counts& counts,
+                  int failed,
+                  WallTime now) {
     const auto spec = json::View(job)["spec"];
     if (counts.succeeded > 0) {
         remove_active(plan, pods);
-        finish(plan, now, "Complete", "CompletionsReached", "Reached expected number of succeeded pods");
+        finish(plan,
+               now,
+               "Complete",
+               "CompletionsReached",
+               "Reached expected number of succeeded pods");
         return;
     }
     const auto limit = spec["backoffLimit"].int_or(6);
     if (failed > limit ||
-        (counts.restarts > limit && spec["template"]["spec"]["restartPolicy"].string_or("") == "OnFailure")) {
+        (counts.restarts > limit &&
+         spec["template"]["spec"]["restartPolicy"].string_or("") == "OnFailure")) {
         remove_active(plan, pods);
-        finish(plan, now, "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit");
+        finish(plan,
+               now,
+               "Failed",
+               "BackoffLimitExceeded",
+               "Job has reached the specified backoff limit");
         return;
     }
     if (spec["activeDeadlineSeconds"].present()) {
-        const auto start = parse_rfc3339(json::View(plan.status)["startTime"].string_or("")).value_or(now);
+        const auto start =
+            parse_rfc3339(json::View(plan.status)["startTime"].string_or("")).value_or(now);
         const auto end = start + std::chrono::seconds(std::clamp<std::int64_t>(
                                      spec["activeDeadlineSeconds"].int_or(0), 0, 10'000'000));
         if (end <= now) {
             remove_active(plan, pods);
-            finish(plan, now, "Failed", "DeadlineExceeded", "Job was active longer than specified deadline");
+            finish(plan,
+                   now,
+                   "Failed",
+                   "DeadlineExceeded",
+                   "Job was active longer than specified deadline");
             return;
         }
         plan.wake = end;
@@ -166,7 +193,9 @@ void plan_running(JobPlan& plan, const json::Value& job, const std::vector<const
 
 }  // namespace
 
-JobPlan plan_job(const json::Value& job, const std::vector<const json::Value*>& pods, WallTime now) {
+JobPlan plan_job(const json::Value& job,
+                 const std::vector<const json::Value*>& pods,
+                 WallTime now) {
     JobPlan plan;
     const json::View view(job);
     const auto status = view["status"];
@@ -177,7 +206,8 @@ JobPlan plan_job(const json::Value& job, const std::vector<const json::Value*>& 
     const auto counts = count(pods);
     // Pods that were deleted since stay counted.
     const int failed = std::max(counts.failed, static_cast<int>(status["failed"].int_or(0)));
-    const int succeeded = std::max(counts.succeeded, static_cast<int>(status["succeeded"].int_or(0)));
+    const int succeeded =
+        std::max(counts.succeeded, static_cast<int>(status["succeeded"].int_or(0)));
     const auto set_count = [&](std::string_view key, int value) {
         plan.status.erase(key);
         if (value > 0) {
@@ -201,7 +231,11 @@ JobPlan plan_job(const json::Value& job, const std::vector<const json::Value*>& 
         plan.status.set("startTime", to_rfc3339(now));
     }
     if (view["spec"]["completions"].int_or(1) != 1 || view["spec"]["parallelism"].int_or(1) != 1) {
-        finish(plan, now, "Failed", "NotSupported", "local mode runs jobs with one completion and one pod at a time");
+        finish(plan,
+               now,
+               "Failed",
+               "NotSupported",
+               "local mode runs jobs with one completion and one pod at a time");
         return plan;
     }
     plan_running(plan, job, pods, counts, failed, now);

@@ -1,8 +1,8 @@
 // The Job controller's decisions, for jobs with one completion. Pure.
 //
-// backoffLimit, activeDeadlineSeconds, suspend, ttlSecondsAfterFinished and the conditions Complete and Failed as
-// in Kubernetes; the back-off between pods is 1 s doubling to 30 s. More than one completion: condition Failed,
-// reason NotSupported. Source: docs/local.md.
+// backoffLimit, activeDeadlineSeconds, suspend, ttlSecondsAfterFinished and the conditions Complete
+// and Failed as in Kubernetes; the back-off between pods is 1 s doubling to 30 s. More than one
+// completion: condition Failed, reason NotSupported. Source: docs/local.md.
 #pragma once
 
 #include "capstan/clock.hpp"

@@ -2,11 +2,11 @@
 
 #include "runtime/local/node/files.hpp"
 
-#include <algorithm>
-#include <cerrno>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
+#include <cerrno>
 
 namespace capstan::local {
 namespace {
@@ -30,7 +30,8 @@ public:
         std::string out(bytes, '\0');
         std::size_t have = 0;
         while (have < bytes) {
-            const auto n = ::pread(fd_, out.data() + have, bytes - have, static_cast<off_t>(from + have));
+            const auto n =
+                ::pread(fd_, out.data() + have, bytes - have, static_cast<off_t>(from + have));
             if (n <= 0) {
                 break;
             }
@@ -67,9 +68,17 @@ std::uint64_t tail_offset(const File& file, std::uint64_t size, std::int64_t lin
 
 class Follow final : public LogFollow {
 public:
-    Follow(net::Loop& loop, std::string path, std::uint64_t from, std::function<bool()> ended,
-           std::function<void(std::string_view)> on_data, std::function<void()> on_end)
-        : loop_(loop), path_(std::move(path)), at_(from), ended_(std::move(ended)), on_data_(std::move(on_data)),
+    Follow(net::Loop& loop,
+           std::string path,
+           std::uint64_t from,
+           std::function<bool()> ended,
+           std::function<void(std::string_view)> on_data,
+           std::function<void()> on_end)
+        : loop_(loop),
+          path_(std::move(path)),
+          at_(from),
+          ended_(std::move(ended)),
+          on_data_(std::move(on_data)),
           on_end_(std::move(on_end)) {
         wait();
     }
@@ -84,7 +93,8 @@ private:
         if (file.open()) {
             const auto size = file.size();
             at_ = size < at_ ? 0 : at_;  // the log was cut
-            const auto text = file.read(at_, static_cast<std::size_t>(std::min<std::uint64_t>(size - at_, 1024 * 1024)));
+            const auto text = file.read(
+                at_, static_cast<std::size_t>(std::min<std::uint64_t>(size - at_, 1024 * 1024)));
             at_ += text.size();
             wait();
             if (!text.empty()) {
@@ -112,7 +122,8 @@ private:
 
 }  // namespace
 
-Result<LogPart> read_log_file(const std::string& path, std::optional<std::int64_t> tail_lines,
+Result<LogPart> read_log_file(const std::string& path,
+                              std::optional<std::int64_t> tail_lines,
                               std::optional<std::int64_t> limit_bytes) {
     const File file(path);
     if (!file.open()) {
@@ -124,17 +135,21 @@ Result<LogPart> read_log_file(const std::string& path, std::optional<std::int64_
     LogPart part;
     part.text = file.read(from, static_cast<std::size_t>(size - from));
     part.end = from + part.text.size();
-    if (limit_bytes && *limit_bytes >= 0 && part.text.size() > static_cast<std::size_t>(*limit_bytes)) {
+    if (limit_bytes && *limit_bytes >= 0 &&
+        part.text.size() > static_cast<std::size_t>(*limit_bytes)) {
         part.text.resize(static_cast<std::size_t>(*limit_bytes));
     }
     return part;
 }
 
-std::unique_ptr<LogFollow> follow_log_file(net::Loop& loop, std::string path, std::uint64_t from,
-                                           std::function<bool()> ended, std::function<void(std::string_view)> on_data,
+std::unique_ptr<LogFollow> follow_log_file(net::Loop& loop,
+                                           std::string path,
+                                           std::uint64_t from,
+                                           std::function<bool()> ended,
+                                           std::function<void(std::string_view)> on_data,
                                            std::function<void()> on_end) {
-    return std::make_unique<Follow>(loop, std::move(path), from, std::move(ended), std::move(on_data),
-                                    std::move(on_end));
+    return std::make_unique<Follow>(
+        loop, std::move(path), from, std::move(ended), std::move(on_data), std::move(on_end));
 }
 
 }  // namespace capstan::local

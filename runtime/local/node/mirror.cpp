@@ -6,14 +6,17 @@ namespace capstan::local {
 
 void Mirror::watch(const GroupVersionKind& kind) {
     objects_[kind];
-    watches_.push_back(api_.watch(kind, [this, kind](const NodeChange& change) { take(kind, change); }));
+    watches_.push_back(
+        api_.watch(kind, [this, kind](const NodeChange& change) { take(kind, change); }));
 }
 
 void Mirror::put(const GroupVersionKind& kind, json::Value object) {
     objects_[kind].insert_or_assign(key_of(object), std::move(object));
 }
 
-const std::map<ObjectKey, json::Value>& Mirror::all(const GroupVersionKind& kind) const { return objects_.at(kind); }
+const std::map<ObjectKey, json::Value>& Mirror::all(const GroupVersionKind& kind) const {
+    return objects_.at(kind);
+}
 
 const json::Value* Mirror::find(const GroupVersionKind& kind, const ObjectKey& key) const {
     const auto& objects = objects_.at(kind);
@@ -21,7 +24,8 @@ const json::Value* Mirror::find(const GroupVersionKind& kind, const ObjectKey& k
     return it == objects.end() ? nullptr : &it->second;
 }
 
-std::vector<const json::Value*> Mirror::controlled_by(const GroupVersionKind& kind, const std::string& uid) const {
+std::vector<const json::Value*> Mirror::controlled_by(const GroupVersionKind& kind,
+                                                      const std::string& uid) const {
     std::vector<const json::Value*> out;
     for (const auto& [key, object] : all(kind)) {
         if (controller_uid(object) == uid) {

@@ -33,8 +33,12 @@ std::vector<NamedPod> named_pods(const Mirror& mirror, const AddressBook& addres
         const auto spec = json::View(pod)["spec"];
         const auto* labels = pod.pointer("/metadata/labels");
         seen.insert(key);
-        pods.push_back({key, std::string(spec["hostname"].string_or(key.name)),
-                        std::string(spec["subdomain"].string_or("")), *address, is_pod_ready(pod), is_deleting(pod),
+        pods.push_back({key,
+                        std::string(spec["hostname"].string_or(key.name)),
+                        std::string(spec["subdomain"].string_or("")),
+                        *address,
+                        is_pod_ready(pod),
+                        is_deleting(pod),
                         labels == nullptr ? &kNoLabels : labels});
     }
     for (const auto& [key, set] : mirror.all(kStatefulSetKind)) {
@@ -42,7 +46,8 @@ std::vector<NamedPod> named_pods(const Mirror& mirror, const AddressBook& addres
         for (const auto& member : members_of(key, set)) {
             const auto address = addresses.known(member);
             if (address && !seen.contains(member)) {
-                pods.push_back({member, member.name, std::string(service), *address, false, false, nullptr});
+                pods.push_back(
+                    {member, member.name, std::string(service), *address, false, false, nullptr});
             }
         }
     }
@@ -63,11 +68,14 @@ Result<void> reserve_addresses(const Mirror& mirror, AddressBook& addresses) {
     return ok();
 }
 
-json::Value build_pod_map(const PodMapInput& input, const Mirror& mirror, const AddressBook& addresses) {
+json::Value build_pod_map(const PodMapInput& input,
+                          const Mirror& mirror,
+                          const AddressBook& addresses) {
     std::vector<NamedService> services;
     for (const auto& [key, service] : mirror.all(kServiceKind)) {
         const auto spec = json::View(service)["spec"];
-        services.push_back({key, spec["selector"].value(), spec["publishNotReadyAddresses"].bool_or(false)});
+        services.push_back(
+            {key, spec["selector"].value(), spec["publishNotReadyAddresses"].bool_or(false)});
     }
     return build_pod_map(input, named_pods(mirror, addresses), services);
 }

@@ -9,18 +9,19 @@
 #include "runtime/local/node/objects.hpp"
 #include "runtime/local/node/pod_worker.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <fcntl.h>
 #include <set>
-#include <sys/file.h>
-#include <unistd.h>
 
 namespace capstan::local {
 namespace {
 
-constexpr std::chrono::milliseconds kRefreshDelay{100};  // ConfigMaps, Secrets and names come in bursts
+// ConfigMaps, Secrets and names come in bursts
+constexpr std::chrono::milliseconds kRefreshDelay{100};
 
 // Owns the lock on the directory.
 class DirLock {
@@ -30,13 +31,15 @@ public:
         if (fd < 0) {
             return fail(Code::unavailable, file_error("open", path, errno).message);
         }
-        // A child of the node before us may hold a copy for the instant between fork and its first close.
+        // A child of the node before us may hold a copy for the instant between fork and its first
+        // close.
         for (int tries = 0; ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++tries) {
             if (tries == 20) {
                 const auto holder = read_file(path);
                 ::close(fd);
-                return fail(Code::conflict, "another node (pid " + (holder.has_value() ? holder.value() : "?") +
-                                                ") holds " + path + "; stop it or choose another --dir");
+                return fail(Code::conflict,
+                            "another node (pid " + (holder.has_value() ? holder.value() : "?") +
+                                ") holds " + path + "; stop it or choose another --dir");
             }
             ::usleep(10'000);
         }
@@ -71,7 +74,11 @@ Result<std::string> load_node_id(const std::string& path) {
 
 class RealNode final : public Node {
 public:
-    RealNode(net::Loop& loop, NodeApi& api, NodeOptions options, DirLock lock, std::string id,
+    RealNode(net::Loop& loop,
+             NodeApi& api,
+             NodeOptions options,
+             DirLock lock,
+             std::string id,
              std::unique_ptr<ProcessWatcher> watcher)
         : loop_(loop),
           api_(api),
@@ -80,8 +87,11 @@ public:
           id_(std::move(id)),
           watcher_(std::move(watcher)),
           addresses_(options_.dir + "/node/addresses.json", options_.address_prefix),
-          mirror_(api, [this](const GroupVersionKind& kind, const json::Value* old,
-                              const json::Value* now) { changed(kind, old, now); }),
+          mirror_(
+              api,
+              [this](const GroupVersionKind& kind, const json::Value* old, const json::Value* now) {
+                  changed(kind, old, now);
+              }),
           controllers_(loop, api, mirror_, options_, [this] { schedule(); }),
           alive_(std::make_shared<bool>(true)),
           context_{loop_,
@@ -91,13 +101,16 @@ public:
                    id_,
                    options_.dir + "/node/ca.crt",
                    [this](const ObjectKey& pod) { return addresses_.address_of(pod); },
-                   [this](const PodMapInput& input) { return build_pod_map(input, mirror_, addresses_); },
+                   [this](const PodMapInput& input) {
+                       return build_pod_map(input, mirror_, addresses_);
+                   },
                    [this] { reap(); }} {}
 
     void start() override;
     void stop_all(std::function<void()> done) override;
     Result<std::string> read_log(const ObjectKey& pod, const LogOptions& options) override;
-    Result<std::unique_ptr<LogFollow>> follow_log(const ObjectKey& pod, const LogOptions& options,
+    Result<std::unique_ptr<LogFollow>> follow_log(const ObjectKey& pod,
+                                                  const LogOptions& options,
                                                   std::function<void(std::string_view)> on_data,
                                                   std::function<void()> on_end) override;
     std::vector<std::string> awaited() const override;
@@ -112,7 +125,10 @@ private:
     void refresh_later();
     void reap();
     const PodWorker* worker_of(const ObjectKey& pod) const;
-    void log(NodeLogLevel level, std::string_view message, std::string_view pod, std::string_view detail) const {
+    void log(NodeLogLevel level,
+             std::string_view message,
+             std::string_view pod,
+             std::string_view detail) const {
         if (options_.log) {
             options_.log(level, message, pod, detail);
         }
@@ -137,10 +153,16 @@ private:
 };
 
 void RealNode::start() {
-    if (auto written = write_file(context_.ca_file, options_.api_ca_pem, 0600); !written.has_value()) {
+    if (auto written = write_file(context_.ca_file, options_.api_ca_pem, 0600);
+        !written.has_value()) {
         log(NodeLogLevel::error, "CA file could not be written", "", written.error().message);
     }
-    for (const auto* kind : {&kPodKind, &kServiceKind, &kConfigMapKind, &kSecretKind, &kClaimKind, &kStatefulSetKind,
+    for (const auto* kind : {&kPodKind,
+                             &kServiceKind,
+                             &kConfigMapKind,
+                             &kSecretKind,
+                             &kClaimKind,
+                             &kStatefulSetKind,
                              &kJobKind}) {
         mirror_.watch(*kind);
     }
@@ -153,7 +175,8 @@ void RealNode::start() {
 void RealNode::adopt_all() {
     for (const auto& uid : list_dir(options_.dir + "/pods")) {
         const auto text = read_file(PodWorker::dir_of(options_, uid) + "/pod.json");
-        const auto record = text.has_value() ? json::parse(text.value()) : fail(Code::not_found, "no record");
+        const auto record =
+            text.has_value() ? json::parse(text.value()) : fail(Code::not_found, "no record");
         const auto* pod = record.has_value() ? record.value().find("pod") : nullptr;
         if (pod == nullptr) {
             log(NodeLogLevel::warn, "pod directory without a readable record is removed", "", uid);
@@ -172,13 +195,17 @@ void RealNode::adopt_all() {
             worker->vanish();
         }
         if (auto result = worker->setup(); !result.has_value()) {
-            log(NodeLogLevel::error, "pod cannot be adopted yet", key.to_string(), result.error().message);
+            log(NodeLogLevel::error,
+                "pod cannot be adopted yet",
+                key.to_string(),
+                result.error().message);
         }
         workers_.emplace(uid, std::move(worker));
     }
 }
 
-// Processes with our mark that belong to no container we know: left behind by one that ended while we were away.
+// Processes with our mark that belong to no container we know: left behind by one that ended while
+// we were away.
 void RealNode::kill_strays() {
     std::set<pid_t> leaders;
     for (const auto& [uid, worker] : workers_) {
@@ -195,7 +222,9 @@ void RealNode::kill_strays() {
     }
 }
 
-void RealNode::changed(const GroupVersionKind& kind, const json::Value* old, const json::Value* now) {
+void RealNode::changed(const GroupVersionKind& kind,
+                       const json::Value* old,
+                       const json::Value* now) {
     if (kind == kClaimKind && now == nullptr) {
         controllers_.claim_deleted(*old);
     }
@@ -260,21 +289,28 @@ void RealNode::sync_pods() {
                 it->second->update(pod);
             }
         } else if (workers_.size() < kPodsMax) {
-            auto& worker = workers_.emplace(uid, std::make_unique<PodWorker>(context_, pod)).first->second;
+            auto& worker =
+                workers_.emplace(uid, std::make_unique<PodWorker>(context_, pod)).first->second;
             worker->update(pod);
             if (node.empty()) {
-                const json::Value patch = {{"metadata", {{"uid", uid}}}, {"spec", {{"nodeName", options_.name}}}};
+                const json::Value patch = {{"metadata", {{"uid", uid}}},
+                                           {"spec", {{"nodeName", options_.name}}}};
                 [[maybe_unused]] const auto bound = api_.patch(kPodKind, key, patch);
             }
         } else {
-            log(NodeLogLevel::error, "pod is not run: too many pods on this machine", key.to_string(), "");
+            log(NodeLogLevel::error,
+                "pod is not run: too many pods on this machine",
+                key.to_string(),
+                "");
         }
     }
     for (const auto& [uid, worker] : workers_) {
-        // The mirror may not have the pod yet (adopted, first list under way): ask the server itself.
+        // The mirror may not have the pod yet (adopted, first list under way): ask the server
+        // itself.
         if (!present.contains(uid)) {
             const auto object = api_.get(kPodKind, key_of(worker->pod()));
-            const bool gone = object.has_value() ? uid_of(object.value()) != uid : object.error().code == Code::not_found;
+            const bool gone = object.has_value() ? uid_of(object.value()) != uid
+                                                 : object.error().code == Code::not_found;
             if (gone) {
                 worker->vanish();
             }
@@ -296,8 +332,9 @@ void RealNode::reap() {
         it = workers_.erase(it);
     }
     schedule();
-    const bool all =
-        std::all_of(workers_.begin(), workers_.end(), [](const auto& entry) { return entry.second->stopped(); });
+    const bool all = std::all_of(workers_.begin(), workers_.end(), [](const auto& entry) {
+        return entry.second->stopped();
+    });
     if (stopping_ && all && stop_done_) {
         const auto done = std::exchange(stop_done_, nullptr);
         done();
@@ -336,9 +373,11 @@ Result<std::string> RealNode::read_log(const ObjectKey& pod, const LogOptions& o
     return std::move(part.text);
 }
 
-Result<std::unique_ptr<LogFollow>> RealNode::follow_log(const ObjectKey& pod, const LogOptions& options,
-                                                        std::function<void(std::string_view)> on_data,
-                                                        std::function<void()> on_end) {
+Result<std::unique_ptr<LogFollow>> RealNode::follow_log(
+    const ObjectKey& pod,
+    const LogOptions& options,
+    std::function<void(std::string_view)> on_data,
+    std::function<void()> on_end) {
     const auto* worker = worker_of(pod);
     if (worker == nullptr) {
         return fail(Code::not_found, "pod " + pod.to_string() + " is not on this node");
@@ -350,7 +389,11 @@ Result<std::unique_ptr<LogFollow>> RealNode::follow_log(const ObjectKey& pod, co
         const auto it = workers_.find(uid);
         return it == workers_.end() || !it->second->log_open(file.container, file.attempt);
     };
-    return follow_log_file(loop_, file.path, part.end - part.text.size(), std::move(ended), std::move(on_data),
+    return follow_log_file(loop_,
+                           file.path,
+                           part.end - part.text.size(),
+                           std::move(ended),
+                           std::move(on_data),
                            std::move(on_end));
 }
 
@@ -372,7 +415,9 @@ Result<std::unique_ptr<Node>> Node::create(net::Loop& loop, NodeApi& api, NodeOp
         return fail(Code::invalid, "node directory \"" + options.dir + "\" is not absolute");
     }
     if (!options.address_prefix.starts_with("127.")) {
-        return fail(Code::invalid, "address prefix \"" + options.address_prefix + "\" is not a /16 of 127.0.0.0/8");
+        return fail(
+            Code::invalid,
+            "address prefix \"" + options.address_prefix + "\" is not a /16 of 127.0.0.0/8");
     }
     for (const char* sub : {"/node", "/pods", "/volumes", "/host"}) {
         CAPSTAN_TRY(make_dirs(options.dir + sub));
@@ -380,8 +425,8 @@ Result<std::unique_ptr<Node>> Node::create(net::Loop& loop, NodeApi& api, NodeOp
     CAPSTAN_TRY(auto lock, DirLock::take(options.dir + "/node/lock"));
     CAPSTAN_TRY(auto id, load_node_id(options.dir + "/node/id"));
     CAPSTAN_TRY(auto watcher, ProcessWatcher::create(loop));
-    return std::unique_ptr<Node>(std::make_unique<RealNode>(loop, api, std::move(options), std::move(lock),
-                                                            std::move(id), std::move(watcher)));
+    return std::unique_ptr<Node>(std::make_unique<RealNode>(
+        loop, api, std::move(options), std::move(lock), std::move(id), std::move(watcher)));
 }
 
 }  // namespace capstan::local

@@ -1,7 +1,8 @@
 // What the node needs from an API server, and nothing more.
 //
-// The node shares its process and its loop thread with the embedded API server, so calls are plain functions. One
-// implementation sits on local::ApiServer, another is the fake of the tests. Thread: all [io].
+// The node shares its process and its loop thread with the embedded API server, so calls are plain
+// functions. One implementation sits on local::ApiServer, another is the fake of the tests. Thread:
+// all [io].
 #pragma once
 
 #include "capstan/error.hpp"
@@ -40,13 +41,19 @@ public:
     virtual Result<json::Value> get(const GroupVersionKind& kind, const ObjectKey& key) = 0;
     virtual Result<json::Value> create(const GroupVersionKind& kind, json::Value object) = 0;
     // JSON merge patch (RFC 7386); `metadata.uid` in the patch is a precondition.
-    virtual Result<json::Value> patch(const GroupVersionKind& kind, const ObjectKey& key, json::Value patch) = 0;
-    virtual Result<json::Value> patch_status(const GroupVersionKind& kind, const ObjectKey& key, json::Value patch) = 0;
-    virtual Result<void> remove(const GroupVersionKind& kind, const ObjectKey& key, const RemoveOptions& options) = 0;
-    // Every object of the kind in all namespaces: first the present ones as `added`, then each change in order.
-    // The handler never runs inside a call of this interface.
-    [[nodiscard]] virtual std::unique_ptr<NodeWatch> watch(const GroupVersionKind& kind,
-                                                           std::function<void(const NodeChange&)> handler) = 0;
+    virtual Result<json::Value> patch(const GroupVersionKind& kind,
+                                      const ObjectKey& key,
+                                      json::Value patch) = 0;
+    virtual Result<json::Value> patch_status(const GroupVersionKind& kind,
+                                             const ObjectKey& key,
+                                             json::Value patch) = 0;
+    virtual Result<void> remove(const GroupVersionKind& kind,
+                                const ObjectKey& key,
+                                const RemoveOptions& options) = 0;
+    // Every object of the kind in all namespaces: first the present ones as `added`, then each
+    // change in order. The handler never runs inside a call of this interface.
+    [[nodiscard]] virtual std::unique_ptr<NodeWatch> watch(
+        const GroupVersionKind& kind, std::function<void(const NodeChange&)> handler) = 0;
 };
 
 }  // namespace capstan::local

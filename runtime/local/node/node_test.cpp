@@ -9,10 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
 #include <csignal>
 #include <cstdlib>
 #include <set>
-#include <unistd.h>
 
 namespace capstan::local {
 namespace {
@@ -42,8 +42,12 @@ protected:
         options.issue_token = [](const TokenRequest& request) -> Result<std::string> {
             return "token-" + request.service_account + "-" + request.pod_name;
         };
-        options.log = [this](NodeLogLevel, std::string_view message, std::string_view pod, std::string_view detail) {
-            lines.push_back(std::string(message) + " " + std::string(pod) + " " + std::string(detail));
+        options.log = [this](NodeLogLevel,
+                             std::string_view message,
+                             std::string_view pod,
+                             std::string_view detail) {
+            lines.push_back(std::string(message) + " " + std::string(pod) + " " +
+                            std::string(detail));
         };
         auto made = Node::create(loop, api, std::move(options));
         ASSERT_TRUE(made.has_value()) << made.error().message;
@@ -53,7 +57,8 @@ protected:
     std::vector<pid_t> processes() {
         const auto id = read_file(dir + "/.capstan/node/id");
         std::vector<pid_t> leaders;  // containers, not their children
-        for (const pid_t pid : find_by_environment("CAPSTAN_NODE_ID=" + (id.has_value() ? id.value() : "?"))) {
+        for (const pid_t pid :
+             find_by_environment("CAPSTAN_NODE_ID=" + (id.has_value() ? id.value() : "?"))) {
             if (session_of(pid) == pid) {
                 leaders.push_back(pid);
             }
@@ -66,7 +71,8 @@ protected:
         }
     }
     static json::Value container(std::string_view name, const std::string& script) {
-        return {{"name", name}, {"image", "host"}, {"command", json::list({"/bin/sh", "-c", script})}};
+        return {
+            {"name", name}, {"image", "host"}, {"command", json::list({"/bin/sh", "-c", script})}};
     }
     json::Value pod(std::string_view name, json::Array containers) {
         return {
@@ -76,7 +82,8 @@ protected:
     }
     json::Value status(std::string_view name) {
         const auto object = api.get(kPodKind, {"ns", std::string(name)});
-        return object.has_value() && object.value().find("status") ? *object.value().find("status") : json::Value();
+        return object.has_value() && object.value().find("status") ? *object.value().find("status")
+                                                                   : json::Value();
     }
     bool wait(const std::function<bool()>& done) { return loop.run_until(done, kLimit); }
     bool wait_ready(std::string_view name) {
@@ -87,7 +94,9 @@ protected:
     }
     std::string waiting(std::string_view name, std::size_t index = 0) {
         const auto value = status(name);
-        return std::string(json::View(value)["containerStatuses"][index]["state"]["waiting"]["reason"].string_or(""));
+        return std::string(
+            json::View(value)["containerStatuses"][index]["state"]["waiting"]["reason"].string_or(
+                ""));
     }
 
     testing::RealLoop loop;
@@ -100,7 +109,8 @@ protected:
 constexpr const char* kForever = "exec sleep 1000";
 
 TEST_F(NodeTest, PodRunsAndHasAddressConditionsAndLog) {
-    ASSERT_TRUE(api.create(kPodKind, pod("p", {container("a", "echo hello; exec sleep 1000")})).has_value());
+    ASSERT_TRUE(api.create(kPodKind, pod("p", {container("a", "echo hello; exec sleep 1000")}))
+                    .has_value());
     ASSERT_TRUE(wait_ready("p"));
     const auto value = status("p");
     const json::View view(value);
@@ -121,36 +131,52 @@ TEST_F(NodeTest, AtRestNothingIsWritten) {
 }
 
 TEST_F(NodeTest, EnvironmentPathsMapAndVolumes) {
-    ASSERT_TRUE(api.create(kConfigMapKind, {{"metadata", {{"name", "cm"}, {"namespace", "ns"}}},
-                                            {"data", {{"k", "v"}, {"file", "content"}}}}).has_value());
-    ASSERT_TRUE(api.create(kSecretKind, {{"metadata", {{"name", "sec"}, {"namespace", "ns"}}},
-                                         {"data", {{"s", "c2VjcmV0"}}}}).has_value());
-    auto spec = container("a", "echo \"$NAME $IP $CM $SEC $REF\"; cat /mnt/cm/file /mnt/cm/../cm/file; echo; "
-                               "cat /var/run/secrets/kubernetes.io/serviceaccount/token; echo; touch /mnt/tmp/x; "
-                               "echo main-local:80; exec sleep 1000");
+    ASSERT_TRUE(api.create(kConfigMapKind,
+                           {{"metadata", {{"name", "cm"}, {"namespace", "ns"}}},
+                            {"data", {{"k", "v"}, {"file", "content"}}}})
+                    .has_value());
+    ASSERT_TRUE(api.create(kSecretKind,
+                           {{"metadata", {{"name", "sec"}, {"namespace", "ns"}}},
+                            {"data", {{"s", "c2VjcmV0"}}}})
+                    .has_value());
+    auto spec = container(
+        "a",
+        "echo \"$NAME $IP $CM $SEC $REF\"; cat /mnt/cm/file /mnt/cm/../cm/file; echo; "
+        "cat /var/run/secrets/kubernetes.io/serviceaccount/token; echo; touch /mnt/tmp/x; "
+        "echo main-local:80; exec sleep 1000");
     const auto field = [](std::string_view name, std::string_view path) -> json::Value {
         return {{"name", name}, {"valueFrom", {{"fieldRef", {{"fieldPath", path}}}}}};
     };
-    spec.set("env", json::list({
-        field("NAME", "metadata.name"),
-        field("IP", "status.podIP"),
-        {{"name", "CM"}, {"valueFrom", {{"configMapKeyRef", {{"name", "cm"}, {"key", "k"}}}}}},
-        {{"name", "SEC"}, {"valueFrom", {{"secretKeyRef", {{"name", "sec"}, {"key", "s"}}}}}},
-        {{"name", "REF"}, {"value", "<$(NAME)>$(UNKNOWN)$$(NAME)"}},
-    }));
-    spec.set("volumeMounts", json::list({{{"name", "cm"}, {"mountPath", "/mnt/cm"}},
-                                         {{"name", "tmp"}, {"mountPath", "/mnt/tmp"}}}));
+    spec.set(
+        "env",
+        json::list({
+            field("NAME", "metadata.name"),
+            field("IP", "status.podIP"),
+            {{"name", "CM"}, {"valueFrom", {{"configMapKeyRef", {{"name", "cm"}, {"key", "k"}}}}}},
+            {{"name", "SEC"}, {"valueFrom", {{"secretKeyRef", {{"name", "sec"}, {"key", "s"}}}}}},
+            {{"name", "REF"}, {"value", "<$(NAME)>$(UNKNOWN)$$(NAME)"}},
+        }));
+    spec.set("volumeMounts",
+             json::list({{{"name", "cm"}, {"mountPath", "/mnt/cm"}},
+                         {{"name", "tmp"}, {"mountPath", "/mnt/tmp"}}}));
     auto object = pod("p", {spec});
-    object["spec"].set("volumes", json::list({{{"name", "cm"}, {"configMap", {{"name", "cm"}}}},
-                                              {{"name", "tmp"}, {"emptyDir", {{"medium", "Memory"}}}}}));
-    object["spec"].set("hostAliases", json::list({{{"ip", "127.0.0.1"}, {"hostnames", json::list({"main-local"})}}}));
+    object["spec"].set("volumes",
+                       json::list({{{"name", "cm"}, {"configMap", {{"name", "cm"}}}},
+                                   {{"name", "tmp"}, {"emptyDir", {{"medium", "Memory"}}}}}));
+    object["spec"].set(
+        "hostAliases",
+        json::list({{{"ip", "127.0.0.1"}, {"hostnames", json::list({"main-local"})}}}));
     object["spec"].set("serviceAccountName", "sa");
     const auto created = api.create(kPodKind, object);
     ASSERT_TRUE(wait_ready("p"));
     const auto now = status("p");
     const auto ip = std::string(json::View(now)["podIP"].string_or(""));
-    ASSERT_TRUE(wait([&] { return node->read_log({"ns", "p"}, {}).value().find(ip + ":80") != std::string::npos; }));
-    EXPECT_EQ(node->read_log({"ns", "p"}, {}).value(), "p " + ip + " v secret <p>$(UNKNOWN)$(NAME)\ncontentcontent\ntoken-sa-p\n" + ip + ":80\n");
+    ASSERT_TRUE(wait([&] {
+        return node->read_log({"ns", "p"}, {}).value().find(ip + ":80") != std::string::npos;
+    }));
+    EXPECT_EQ(
+        node->read_log({"ns", "p"}, {}).value(),
+        "p " + ip + " v secret <p>$(UNKNOWN)$(NAME)\ncontentcontent\ntoken-sa-p\n" + ip + ":80\n");
     const auto pod_dir = dir + "/.capstan/pods/" + uid_of(created.value());
     EXPECT_EQ(::access((pod_dir + "/volumes.d/tmp/x").c_str(), F_OK), 0);
     const auto map = json::parse(read_file(pod_dir + "/a/map.json").value()).value();
@@ -166,7 +192,9 @@ TEST_F(NodeTest, CrashedContainerRestartsWithBackOff) {
     ASSERT_TRUE(api.create(kPodKind, pod("p", {container("a", "echo run; exit 3")})).has_value());
     ASSERT_TRUE(wait([&] { return waiting("p") == "CrashLoopBackOff"; }));
     const auto first = status("p");
-    EXPECT_EQ(json::View(first)["containerStatuses"][0]["lastState"]["terminated"]["exitCode"].int_or(0), 3);
+    EXPECT_EQ(
+        json::View(first)["containerStatuses"][0]["lastState"]["terminated"]["exitCode"].int_or(0),
+        3);
     EXPECT_EQ(json::View(first)["phase"].string_or(""), "Running");
     ASSERT_TRUE(wait([&] {
         const auto value = status("p");
@@ -175,7 +203,8 @@ TEST_F(NodeTest, CrashedContainerRestartsWithBackOff) {
     }));
     EXPECT_EQ(node->read_log({"ns", "p"}, {.previous = true}).value(), "run\n");
     ASSERT_EQ(node->awaited().size(), 1u);
-    EXPECT_EQ(node->awaited()[0], "p: a: back-off 2s restarting container a of pod ns/p: exit code 3");
+    EXPECT_EQ(node->awaited()[0],
+              "p: a: back-off 2s restarting container a of pod ns/p: exit code 3");
 }
 
 TEST_F(NodeTest, KilledProcessIsReplaced) {
@@ -190,13 +219,15 @@ TEST_F(NodeTest, KilledProcessIsReplaced) {
     }));
     ASSERT_TRUE(wait_ready("p"));
     const auto value = status("p");
-    EXPECT_EQ(json::View(value)["containerStatuses"][0]["lastState"]["terminated"]["exitCode"].int_or(0), 137);
+    EXPECT_EQ(
+        json::View(value)["containerStatuses"][0]["lastState"]["terminated"]["exitCode"].int_or(0),
+        137);
     EXPECT_TRUE(wait([&] { return processes().size() == 1; }));
 }
 
 TEST_F(NodeTest, DeletionAsksThenRemovesObjectAndDirectory) {
-    const auto created =
-        api.create(kPodKind, pod("p", {container("a", "trap 'exit 0' TERM; while :; do sleep 0.02; done")}));
+    const auto created = api.create(
+        kPodKind, pod("p", {container("a", "trap 'exit 0' TERM; while :; do sleep 0.02; done")}));
     ASSERT_TRUE(wait_ready("p"));
     ASSERT_TRUE(api.remove(kPodKind, {"ns", "p"}, {}).has_value());
     ASSERT_TRUE(wait([&] { return api.count(kPodKind) == 0; }));
@@ -208,14 +239,19 @@ TEST_F(NodeTest, ForeignImageAndMissingThingsWaitWithAReason) {
     auto foreign = container("a", kForever);
     foreign.set("image", "busybox");
     auto keyless = container("b", kForever);
-    keyless.set("env", json::list({{{"name", "X"}, {"valueFrom", {{"secretKeyRef", {{"name", "no"}, {"key", "k"}}}}}}}));
+    keyless.set("env",
+                json::list({{{"name", "X"},
+                             {"valueFrom", {{"secretKeyRef", {{"name", "no"}, {"key", "k"}}}}}}}));
     ASSERT_TRUE(api.create(kPodKind, pod("p", {foreign, keyless})).has_value());
-    ASSERT_TRUE(
-        wait([&] { return waiting("p", 0) == "ImageNotUsable" && waiting("p", 1) == "CreateContainerConfigError"; }));
+    ASSERT_TRUE(wait([&] {
+        return waiting("p", 0) == "ImageNotUsable" &&
+               waiting("p", 1) == "CreateContainerConfigError";
+    }));
     EXPECT_EQ(node->awaited()[0], "p: a: image \"busybox\" runs only on Kubernetes");
     EXPECT_TRUE(processes().empty());
     ASSERT_TRUE(
-        api.create(kSecretKind, {{"metadata", {{"name", "no"}, {"namespace", "ns"}}}, {"data", {{"k", "eA=="}}}})
+        api.create(kSecretKind,
+                   {{"metadata", {{"name", "no"}, {"namespace", "ns"}}}, {"data", {{"k", "eA=="}}}})
             .has_value());
     EXPECT_TRUE(wait([&] { return processes().size() == 1; }));
 }
@@ -247,7 +283,8 @@ TEST_F(NodeTest, ExecProbesDecideReadinessAndLife) {
     const auto created = api.create(kPodKind, pod("p", {spec}));
     const auto cwd = dir + "/.capstan/pods/" + uid_of(created.value()) + "/a";
     ASSERT_TRUE(wait([&] {
-        return node->awaited().size() == 1 && node->awaited()[0].find("readiness probe") != std::string::npos;
+        return node->awaited().size() == 1 &&
+               node->awaited()[0].find("readiness probe") != std::string::npos;
     }));
     ASSERT_TRUE(write_file(cwd + "/ready", "", 0600).has_value());
     ASSERT_TRUE(wait_ready("p"));
@@ -279,9 +316,12 @@ TEST_F(NodeTest, NextNodeAdoptsAndStopsWhatWasDeletedMeanwhile) {
 }
 
 TEST_F(NodeTest, StrayProcessOfALostContainerIsKilled) {
-    ASSERT_TRUE(api.create(kPodKind, pod("p", {container("a", "setsid sleep 1000 & exec sleep 1000")})).has_value());
+    ASSERT_TRUE(
+        api.create(kPodKind, pod("p", {container("a", "setsid sleep 1000 & exec sleep 1000")}))
+            .has_value());
     ASSERT_TRUE(wait_ready("p"));
-    ASSERT_TRUE(wait([&] { return processes().size() == 2; }));  // the second leads a session of its own
+    // the second leads a session of its own
+    ASSERT_TRUE(wait([&] { return processes().size() == 2; }));
     node.reset();
     start_node();
     EXPECT_TRUE(wait([&] { return processes().size() == 1; }));
@@ -306,52 +346,71 @@ TEST_F(NodeTest, StopAllEndsProcessesAndKeepsPods) {
     EXPECT_EQ(api.count(kPodKind), 1u);
     node.reset();
     start_node();
-    // A planned stop is no failure: no back-off, and it does not matter what the restart policy says.
+    // A planned stop is no failure: no back-off, and it does not matter what the restart policy
+    // says.
     EXPECT_TRUE(loop.run_until([&] { return processes().size() == 1; }, 900ms));
 }
 
 TEST_F(NodeTest, FollowedLogEndsWithTheContainer) {
-    auto object = pod("p", {container("a", "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two")});
+    auto object =
+        pod("p", {container("a", "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two")});
     object["spec"].set("restartPolicy", "Never");
     const auto created = api.create(kPodKind, object);
     ASSERT_TRUE(wait_ready("p"));
     std::string text;
     bool ended = false;
-    auto follow = node->follow_log({"ns", "p"}, {}, [&](std::string_view part) { text += part; }, [&] { ended = true; });
+    auto follow = node->follow_log(
+        {"ns", "p"}, {}, [&](std::string_view part) { text += part; }, [&] { ended = true; });
     ASSERT_TRUE(follow.has_value());
     ASSERT_TRUE(wait([&] { return text == "one\n"; }));
-    ASSERT_TRUE(write_file(dir + "/.capstan/pods/" + uid_of(created.value()) + "/a/go", "", 0600).has_value());
+    ASSERT_TRUE(write_file(dir + "/.capstan/pods/" + uid_of(created.value()) + "/a/go", "", 0600)
+                    .has_value());
     ASSERT_TRUE(wait([&] { return ended; }));
     EXPECT_EQ(text, "one\ntwo\n");
-    EXPECT_TRUE(wait([&] { return phase_of(api.get(kPodKind, {"ns", "p"}).value()) == "Succeeded"; }));
+    EXPECT_TRUE(wait([&] {
+        return phase_of(api.get(kPodKind, {"ns", "p"}).value()) == "Succeeded";
+    }));
     EXPECT_EQ(node->read_log({"ns", "p"}, {.tail_lines = 1}).value(), "two\n");
 }
 
 json::Value stateful_set(int replicas, const std::string& script) {
     return {
         {"metadata", {{"name", "m"}, {"namespace", "ns"}, {"generation", 1}}},
-        {"spec", {
-            {"replicas", replicas}, {"serviceName", "m-peer"}, {"podManagementPolicy", "Parallel"},
-            {"selector", {{"matchLabels", {{"app", "m"}}}}},
-            {"template", {
-                {"metadata", {{"labels", {{"app", "m"}}}}},
-                {"spec", {
-                    {"terminationGracePeriodSeconds", 1},
-                    {"containers", json::list({{
-                        {"name", "a"}, {"image", "host"}, {"command", json::list({"/bin/sh", "-c", script})},
-                        {"volumeMounts", json::list({{{"name", "d"}, {"mountPath", "/data"}}})},
-                    }})},
-                }},
-            }},
-            {"volumeClaimTemplates", json::list({{{"metadata", {{"name", "d"}}}, {"spec", json::object()}}})},
-        }},
+        {"spec",
+         {
+             {"replicas", replicas},
+             {"serviceName", "m-peer"},
+             {"podManagementPolicy", "Parallel"},
+             {"selector", {{"matchLabels", {{"app", "m"}}}}},
+             {"template",
+              {
+                  {"metadata", {{"labels", {{"app", "m"}}}}},
+                  {"spec",
+                   {
+                       {"terminationGracePeriodSeconds", 1},
+                       {"containers",
+                        json::list({{
+                            {"name", "a"},
+                            {"image", "host"},
+                            {"command", json::list({"/bin/sh", "-c", script})},
+                            {"volumeMounts", json::list({{{"name", "d"}, {"mountPath", "/data"}}})},
+                        }})},
+                   }},
+              }},
+             {"volumeClaimTemplates",
+              json::list({{{"metadata", {{"name", "d"}}}, {"spec", json::object()}}})},
+         }},
     };
 }
 
 TEST_F(NodeTest, StatefulSetRunsRollsAndKeepsDataAndAddresses) {
-    ASSERT_TRUE(api.create(kServiceKind, {{"metadata", {{"name", "m-client"}, {"namespace", "ns"}}},
-                                          {"spec", {{"selector", {{"app", "m"}}}}}}).has_value());
-    ASSERT_TRUE(api.create(kStatefulSetKind, stateful_set(2, "echo run >> /data/log; exec sleep 1000")).has_value());
+    ASSERT_TRUE(api.create(kServiceKind,
+                           {{"metadata", {{"name", "m-client"}, {"namespace", "ns"}}},
+                            {"spec", {{"selector", {{"app", "m"}}}}}})
+                    .has_value());
+    ASSERT_TRUE(
+        api.create(kStatefulSetKind, stateful_set(2, "echo run >> /data/log; exec sleep 1000"))
+            .has_value());
     ASSERT_TRUE(wait_ready("m-0"));
     ASSERT_TRUE(wait_ready("m-1"));
     std::string revision;
@@ -360,8 +419,9 @@ TEST_F(NodeTest, StatefulSetRunsRollsAndKeepsDataAndAddresses) {
             const auto set = api.get(kStatefulSetKind, {"ns", "m"}).value();
             const auto view = json::View(set)["status"];
             const std::string current(view["currentRevision"].string_or(""));
-            const bool done = view["readyReplicas"].int_or(0) == 2 && view["updatedReplicas"].int_or(0) == 2 &&
-                              current == view["updateRevision"].string_or("") && current != revision;
+            const bool done =
+                view["readyReplicas"].int_or(0) == 2 && view["updatedReplicas"].int_or(0) == 2 &&
+                current == view["updateRevision"].string_or("") && current != revision;
             revision = done ? current : revision;
             return done;
         });
@@ -384,9 +444,10 @@ TEST_F(NodeTest, StatefulSetRunsRollsAndKeepsDataAndAddresses) {
     EXPECT_EQ(json::View(names)["names"]["m-1.m-peer"].string_or(""), ip);
 
     auto changed = stateful_set(2, "echo again >> /data/log; exec sleep 1000");
-    ASSERT_TRUE(
-        api.patch(kStatefulSetKind, {"ns", "m"}, {{"spec", {{"template", *changed.pointer("/spec/template")}}}})
-            .has_value());
+    ASSERT_TRUE(api.patch(kStatefulSetKind,
+                          {"ns", "m"},
+                          {{"spec", {{"template", *changed.pointer("/spec/template")}}}})
+                    .has_value());
     ASSERT_TRUE(all_updated());
     EXPECT_EQ(json::View(status("m-1"))["podIP"].string_or(""), ip);
     EXPECT_EQ(json::View(status("m-0"))["podIP"].string_or(""), other);
@@ -398,19 +459,20 @@ TEST_F(NodeTest, StatefulSetRunsRollsAndKeepsDataAndAddresses) {
 }
 
 TEST_F(NodeTest, JobRunsToItsEnd) {
-    ASSERT_TRUE(
-        api.create(kJobKind,
-                   {
-                       {"metadata", {{"name", "j"}, {"namespace", "ns"}}},
-                       {"spec",
-                        {{"template",
-                          {{"spec",
-                            {{"restartPolicy", "Never"}, {"containers", json::list({container("a", "exit 0")})}}}}}}},
-                   })
-            .has_value());
+    ASSERT_TRUE(api.create(kJobKind,
+                           {
+                               {"metadata", {{"name", "j"}, {"namespace", "ns"}}},
+                               {"spec",
+                                {{"template",
+                                  {{"spec",
+                                    {{"restartPolicy", "Never"},
+                                     {"containers", json::list({container("a", "exit 0")})}}}}}}},
+                           })
+                    .has_value());
     ASSERT_TRUE(wait([&] {
         const auto job = api.get(kJobKind, {"ns", "j"}).value();
-        return json::View(job)["status"]["conditions"][std::size_t{0}]["type"].string_or("") == "Complete" &&
+        return json::View(job)["status"]["conditions"][std::size_t{0}]["type"].string_or("") ==
+                   "Complete" &&
                json::View(job)["status"]["succeeded"].int_or(0) == 1;
     }));
     EXPECT_EQ(api.count(kPodKind), 1u);

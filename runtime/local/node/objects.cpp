@@ -17,7 +17,8 @@ bool is_deleting(const json::Value& object) {
 
 std::string_view phase_of(const json::Value& pod) {
     const auto* phase = pod.pointer("/status/phase");
-    return phase != nullptr && phase->is_string() ? std::string_view(*phase->if_string()) : std::string_view{};
+    return phase != nullptr && phase->is_string() ? std::string_view(*phase->if_string())
+                                                  : std::string_view{};
 }
 
 bool is_pod_ready(const json::Value& pod) {
@@ -56,7 +57,8 @@ json::Value controller_reference(const GroupVersionKind& kind, const json::Value
 std::string_view label_of(const json::Value& object, std::string_view key) {
     const auto* labels = object.pointer("/metadata/labels");
     const auto* value = labels == nullptr ? nullptr : labels->find(key);
-    return value != nullptr && value->is_string() ? std::string_view(*value->if_string()) : std::string_view{};
+    return value != nullptr && value->is_string() ? std::string_view(*value->if_string())
+                                                  : std::string_view{};
 }
 
 bool matches(const json::Value* labels, const json::Value* selector) {

@@ -6,7 +6,8 @@ namespace capstan::local {
 namespace {
 
 bool is_name_char(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
 }
 
 bool path_may_start(std::string_view before) {
@@ -27,8 +28,9 @@ void PathMap::add(std::string_view inside, std::string_view outside) {
         return;  // "/" would replace every path there is
     }
     std::erase_if(entries_, [&](const auto& entry) { return entry.first == inside; });
-    const auto at = std::find_if(entries_.begin(), entries_.end(),
-                                 [&](const auto& entry) { return entry.first.size() < inside.size(); });
+    const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
+        return entry.first.size() < inside.size();
+    });
     entries_.insert(at, {std::string(inside), std::string(outside)});
 }
 
@@ -40,8 +42,8 @@ std::string PathMap::apply(std::string_view text) const {
         if (text[i] == '/' && path_may_start(text.substr(0, i))) {
             for (const auto& entry : entries_) {
                 const auto rest = text.substr(i);
-                if (rest.starts_with(entry.first) &&
-                    (rest.size() == entry.first.size() || !is_name_char(rest[entry.first.size()]))) {
+                if (rest.starts_with(entry.first) && (rest.size() == entry.first.size() ||
+                                                      !is_name_char(rest[entry.first.size()]))) {
                     found = &entry;
                     break;
                 }
@@ -60,7 +62,8 @@ std::string PathMap::apply(std::string_view text) const {
 std::string replace_host(std::string_view text, std::string_view alias, std::string_view address) {
     std::string out;
     std::size_t from = 0;
-    for (auto at = text.find(alias); at != std::string_view::npos && !alias.empty(); at = text.find(alias, at + 1)) {
+    for (auto at = text.find(alias); at != std::string_view::npos && !alias.empty();
+         at = text.find(alias, at + 1)) {
         if (at < from) {
             continue;
         }

@@ -1,4 +1,5 @@
-// Replaces what a container would see by mounts and host aliases with what this machine has. Pure; values.
+// Replaces what a container would see by mounts and host aliases with what this machine has. Pure;
+// values.
 #pragma once
 
 #include <string>
@@ -10,12 +11,15 @@ namespace capstan::local {
 
 class PathMap {
 public:
-    // `inside`: absolute path in the container, a trailing slash does not matter. A later entry of the same path wins.
+    // `inside`: absolute path in the container, a trailing slash does not matter. A later entry of
+    // the same path wins.
     void add(std::string_view inside, std::string_view outside);
-    // Replaces each whole path that is `inside` or below it; the longest match wins. A path starts at the beginning,
-    // after one of = : , ; quote bracket or space, or after "://".
+    // Replaces each whole path that is `inside` or below it; the longest match wins. A path starts
+    // at the beginning, after one of = : , ; quote bracket or space, or after "://".
     std::string apply(std::string_view text) const;
-    const std::vector<std::pair<std::string, std::string>>& entries() const noexcept { return entries_; }
+    const std::vector<std::pair<std::string, std::string>>& entries() const noexcept {
+        return entries_;
+    }
 
 private:
     std::vector<std::pair<std::string, std::string>> entries_;  // longest `inside` first

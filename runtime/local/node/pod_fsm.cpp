@@ -11,12 +11,17 @@ bool restarts(RestartPolicy policy, const ContainerFacts& facts) {
     if (facts.init) {
         return !facts.succeeded && policy != RestartPolicy::never;
     }
-    return policy == RestartPolicy::always || (policy == RestartPolicy::on_failure && !facts.succeeded);
+    return policy == RestartPolicy::always ||
+           (policy == RestartPolicy::on_failure && !facts.succeeded);
 }
 
-void start_or_wait(PodPlan& plan, const std::vector<ContainerFacts>& containers, std::size_t index, MonotonicTime now) {
+void start_or_wait(PodPlan& plan,
+                   const std::vector<ContainerFacts>& containers,
+                   std::size_t index,
+                   MonotonicTime now) {
     const auto& facts = containers[index];
-    const auto at = facts.stage == Stage::never ? now : facts.ended_at + restart_delay(facts.failures);
+    const auto at =
+        facts.stage == Stage::never ? now : facts.ended_at + restart_delay(facts.failures);
     if (at <= now) {
         plan.start.push_back(index);
     } else {
@@ -54,10 +59,10 @@ RestartPolicy restart_policy_from(std::string_view text) {
 
 std::string_view to_string(Phase phase) noexcept {
     switch (phase) {
-    case Phase::pending: return "Pending";
-    case Phase::running: return "Running";
-    case Phase::succeeded: return "Succeeded";
-    case Phase::failed: return "Failed";
+        case Phase::pending: return "Pending";
+        case Phase::running: return "Running";
+        case Phase::succeeded: return "Succeeded";
+        case Phase::failed: return "Failed";
     }
     return "Unknown";
 }
@@ -70,13 +75,17 @@ std::chrono::nanoseconds restart_delay(int failures) {
     return std::min<std::chrono::nanoseconds>(delay, kRestartDelayMax);
 }
 
-PodPlan plan_pod(RestartPolicy policy, const std::vector<ContainerFacts>& containers, MonotonicTime now) {
+PodPlan plan_pod(RestartPolicy policy,
+                 const std::vector<ContainerFacts>& containers,
+                 MonotonicTime now) {
     PodPlan plan;
     plan.start_at.assign(containers.size(), MonotonicTime{0});
-    // Once a main container exists the init containers have done their work, whatever is known about them.
-    const bool past_init = std::any_of(containers.begin(), containers.end(), [](const ContainerFacts& facts) {
-        return !facts.init && facts.stage != Stage::never;
-    });
+    // Once a main container exists the init containers have done their work, whatever is known
+    // about them.
+    const bool past_init =
+        std::any_of(containers.begin(), containers.end(), [](const ContainerFacts& facts) {
+            return !facts.init && facts.stage != Stage::never;
+        });
     for (std::size_t i = 0; i < containers.size() && !past_init; ++i) {
         const auto& facts = containers[i];
         if (!facts.init) {
@@ -101,7 +110,8 @@ PodPlan plan_pod(RestartPolicy policy, const std::vector<ContainerFacts>& contai
     }
     for (std::size_t i = 0; i < containers.size(); ++i) {
         const auto& facts = containers[i];
-        if (!facts.init && (facts.stage == Stage::never || (facts.stage == Stage::ended && restarts(policy, facts)))) {
+        if (!facts.init && (facts.stage == Stage::never ||
+                            (facts.stage == Stage::ended && restarts(policy, facts)))) {
             start_or_wait(plan, containers, i, now);
         }
     }

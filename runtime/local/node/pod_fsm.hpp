@@ -1,7 +1,8 @@
 // When the containers of a pod start again, and what phase that makes. Pure.
 //
-// The kubelet's rules: init containers one after the other, then all others; restartPolicy; back-off per container
-// (1 s, doubling to 30 s here, where the kubelet has 10 s to 300 s). Source: Kubernetes' pod lifecycle page.
+// The kubelet's rules: init containers one after the other, then all others; restartPolicy;
+// back-off per container (1 s, doubling to 30 s here, where the kubelet has 10 s to 300 s). Source:
+// Kubernetes' pod lifecycle page.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -33,15 +34,19 @@ std::string_view to_string(Phase phase) noexcept;  // "Pending"
 struct PodPlan {
     Phase phase{Phase::pending};
     bool initialized{false};
-    std::vector<std::size_t> start;             // indexes, to be started now
-    std::vector<MonotonicTime> start_at;        // per container: waiting for back-off until; 0: not waiting for it
-    MonotonicTime wake{kNever};                 // the earliest of them
+    std::vector<std::size_t> start;  // indexes, to be started now
+    // per container: waiting for back-off until; 0: not waiting for it
+    std::vector<MonotonicTime> start_at;
+    MonotonicTime wake{kNever};  // the earliest of them
 };
 
 // Delay before the start that follows `failures` ended runs; 1 gives the first delay.
 std::chrono::nanoseconds restart_delay(int failures);
 
-// `containers`: init containers first, in order. Never starts anything in a pod that is Succeeded or Failed.
-PodPlan plan_pod(RestartPolicy policy, const std::vector<ContainerFacts>& containers, MonotonicTime now);
+// `containers`: init containers first, in order. Never starts anything in a pod that is Succeeded
+// or Failed.
+PodPlan plan_pod(RestartPolicy policy,
+                 const std::vector<ContainerFacts>& containers,
+                 MonotonicTime now);
 
 }  // namespace capstan::local

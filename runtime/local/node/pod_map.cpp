@@ -5,7 +5,10 @@
 namespace capstan::local {
 namespace {
 
-void add_name(json::Value& names, const std::string& name, const ObjectKey& owner, const std::string& own_ns,
+void add_name(json::Value& names,
+              const std::string& name,
+              const ObjectKey& owner,
+              const std::string& own_ns,
               const json::Value& value) {
     if (owner.ns == own_ns) {
         names.set(name, value);
@@ -17,7 +20,8 @@ void add_name(json::Value& names, const std::string& name, const ObjectKey& owne
 
 }  // namespace
 
-json::Value build_pod_map(const PodMapInput& input, const std::vector<NamedPod>& pods,
+json::Value build_pod_map(const PodMapInput& input,
+                          const std::vector<NamedPod>& pods,
                           const std::vector<NamedService>& services) {
     json::Value paths = json::object();
     for (const auto& [inside, outside] : input.paths->entries()) {
@@ -27,7 +31,8 @@ json::Value build_pod_map(const PodMapInput& input, const std::vector<NamedPod>&
     for (const auto& service : services) {
         json::Value addresses = json::list();
         for (const auto& pod : pods) {
-            const bool takes = pod.labels != nullptr && (service.publish_not_ready || (pod.ready && !pod.ending));
+            const bool takes =
+                pod.labels != nullptr && (service.publish_not_ready || (pod.ready && !pod.ending));
             if (takes && pod.key.ns == service.key.ns && matches(pod.labels, service.selector)) {
                 addresses.push_back(pod.address);
             }
@@ -46,7 +51,8 @@ json::Value build_pod_map(const PodMapInput& input, const std::vector<NamedPod>&
         {"paths", std::move(paths)},
         {"names", std::move(names)},
         {"podIP", input.pod_ip},
-        {"apiServer", {{"url", input.api_url}, {"caFile", input.ca_file}, {"tokenFile", input.token_file}}},
+        {"apiServer",
+         {{"url", input.api_url}, {"caFile", input.ca_file}, {"tokenFile", input.token_file}}},
     };
 }
 

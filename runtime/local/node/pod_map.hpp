@@ -6,8 +6,9 @@
 //      "podIP": "127.77.0.2",
 //      "apiServer": {"url": "https://127.0.0.1:6443", "caFile": "…", "tokenFile": "…"}}
 //
-// Names come in every form a resolver in a pod accepts: alone and with namespace, ".svc", ".svc.cluster.local".
-// A name of a pod is text, a name of a Service is a list: of its ready pods, or all with publishNotReadyAddresses.
+// Names come in every form a resolver in a pod accepts: alone and with namespace, ".svc",
+// ".svc.cluster.local". A name of a pod is text, a name of a Service is a list: of its ready pods,
+// or all with publishNotReadyAddresses.
 #pragma once
 
 #include "capstan/json.hpp"
@@ -45,7 +46,8 @@ struct PodMapInput {
     std::string token_file;
 };
 
-json::Value build_pod_map(const PodMapInput& input, const std::vector<NamedPod>& pods,
+json::Value build_pod_map(const PodMapInput& input,
+                          const std::vector<NamedPod>& pods,
                           const std::vector<NamedService>& services);
 
 }  // namespace capstan::local

@@ -5,11 +5,11 @@
 #include "runtime/local/node/objects.hpp"
 #include "runtime/local/node/volumes.hpp"
 
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <unistd.h>
 
 namespace capstan::local {
 namespace {
@@ -17,12 +17,15 @@ namespace {
 constexpr std::string_view kAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 MonotonicTime to_monotonic(WallTime time, MonotonicTime now, WallTime wall) {
-    return now - std::clamp<std::chrono::nanoseconds>(wall - time, std::chrono::nanoseconds{0}, now);
+    return now -
+           std::clamp<std::chrono::nanoseconds>(wall - time, std::chrono::nanoseconds{0}, now);
 }
 
 }  // namespace
 
-Result<void> adopt_slot(Container& container, const std::string& name, const std::string& pod_uid,
+Result<void> adopt_slot(Container& container,
+                        const std::string& name,
+                        const std::string& pod_uid,
                         const std::string& pod_dir) {
     auto adopted = container.adopt();
     if (adopted.has_value() || adopted.error().code != Code::invalid) {
@@ -84,13 +87,16 @@ std::string PodWorker::Slot::waits_for() const {
     return record.ended ? "ended: " + record.ended->reason : "not started yet";
 }
 
-void PodWorker::Slot::wait_for_backoff(MonotonicTime until, MonotonicTime now, const ObjectKey& pod) {
+void PodWorker::Slot::wait_for_backoff(MonotonicTime until,
+                                       MonotonicTime now,
+                                       const ObjectKey& pod) {
     if (until > now) {
         const auto& end = container->record().ended;
-        const auto delay = std::chrono::duration_cast<std::chrono::seconds>(restart_delay(container->record().failures));
+        const auto delay = std::chrono::duration_cast<std::chrono::seconds>(
+            restart_delay(container->record().failures));
         waiting_reason = "CrashLoopBackOff";
-        waiting_message = "back-off " + std::to_string(delay.count()) + "s restarting container " + name() + " of pod " +
-                          pod.to_string();
+        waiting_message = "back-off " + std::to_string(delay.count()) + "s restarting container " +
+                          name() + " of pod " + pod.to_string();
         if (end && !end->message.empty()) {
             waiting_message += ": " + end->message;
         } else if (end && end->code) {
@@ -108,8 +114,14 @@ void PodWorker::Slot::clear_wait() {
 }
 
 EnvironmentContext PodWorker::environment(const PathMap& paths) const {
-    return {pod_, address_, context_.options.name, paths, aliases_,
-            [this](const GroupVersionKind& kind, const ObjectKey& key) { return context_.api.get(kind, key); }};
+    return {pod_,
+            address_,
+            context_.options.name,
+            paths,
+            aliases_,
+            [this](const GroupVersionKind& kind, const ObjectKey& key) {
+                return context_.api.get(kind, key);
+            }};
 }
 
 Result<std::string> PodWorker::issue_token() const {
@@ -120,15 +132,17 @@ Result<std::string> PodWorker::issue_token() const {
 
 Result<void> PodWorker::write_account(PathMap& paths) {
     const json::View pod(pod_);
-    if (!context_.options.issue_token || !pod["spec"]["automountServiceAccountToken"].bool_or(true)) {
+    if (!context_.options.issue_token ||
+        !pod["spec"]["automountServiceAccountToken"].bool_or(true)) {
         return ok();
     }
     CAPSTAN_TRY(auto token, issue_token());
     const auto dir = dir_ + "/serviceaccount.d";
     CAPSTAN_TRY(make_dirs(dir));
-    CAPSTAN_TRY(write_payload(dir, {{"token", {std::move(token), 0600}},
-                                    {"ca.crt", {context_.options.api_ca_pem, 0644}},
-                                    {"namespace", {key_.ns, 0644}}}));
+    CAPSTAN_TRY(write_payload(dir,
+                              {{"token", {std::move(token), 0600}},
+                               {"ca.crt", {context_.options.api_ca_pem, 0644}},
+                               {"namespace", {key_.ns, 0644}}}));
     paths.add(kAccountDir, dir);
     return ok();
 }
@@ -146,8 +160,8 @@ std::optional<Error> PodWorker::prepare(Slot& slot, std::string& reason) {
     if (context_.options.issue_token) {
         token = [this] { return issue_token(); };
     }
-    auto volumes =
-        prepare_volumes({context, dir_, context_.options.dir + "/volumes", context_.options.dir + "/host", token});
+    auto volumes = prepare_volumes(
+        {context, dir_, context_.options.dir + "/volumes", context_.options.dir + "/host", token});
     if (!volumes.has_value()) {
         return std::move(volumes).error();
     }
@@ -159,7 +173,9 @@ std::optional<Error> PodWorker::prepare(Slot& slot, std::string& reason) {
         const auto it = volumes.value().find(std::string(view["name"].string_or("")));
         if (it == volumes.value().end()) {
             reason = "CreateContainerConfigError";
-            return Error{Code::invalid, "volume " + std::string(view["name"].string_or("")) + " is not in the pod", {}};
+            return Error{Code::invalid,
+                         "volume " + std::string(view["name"].string_or("")) + " is not in the pod",
+                         {}};
         }
         const std::string sub(view["subPath"].string_or(""));
         if (sub.starts_with('/') || ("/" + sub + "/").find("/../") != std::string::npos) {
@@ -181,13 +197,19 @@ std::optional<Error> PodWorker::prepare(Slot& slot, std::string& reason) {
 }
 
 std::optional<Error> PodWorker::write_map(Slot& slot) {
-    const auto map = context_.build_map({key_.ns, address_, aliases_, &slot.paths, context_.options.api_url,
-                                         context_.ca_file, dir_ + "/serviceaccount.d/token"});
+    const auto map = context_.build_map({key_.ns,
+                                         address_,
+                                         aliases_,
+                                         &slot.paths,
+                                         context_.options.api_url,
+                                         context_.ca_file,
+                                         dir_ + "/serviceaccount.d/token"});
     auto text = json::dump_pretty(map);
     if (text == slot.map_text) {
         return std::nullopt;
     }
-    if (auto written = write_file(dir_ + "/" + slot.name() + "/map.json", text, 0600); !written.has_value()) {
+    if (auto written = write_file(dir_ + "/" + slot.name() + "/map.json", text, 0600);
+        !written.has_value()) {
         return std::move(written).error();
     }
     slot.map_text = std::move(text);
@@ -222,7 +244,8 @@ std::optional<std::string> taken_port(const json::View& container, const std::st
 }  // namespace
 
 // What is executed: the container itself, or (`command` given) a program inside it, for a probe.
-Result<SpawnRequest> PodWorker::build_request(const Slot& slot, const std::vector<std::string>* command,
+Result<SpawnRequest> PodWorker::build_request(const Slot& slot,
+                                              const std::vector<std::string>* command,
                                               std::string& reason) {
     reason = "CreateContainerConfigError";
     const auto context = environment(slot.paths);
@@ -235,7 +258,8 @@ Result<SpawnRequest> PodWorker::build_request(const Slot& slot, const std::vecto
         }
     }
     reason = "ImageNotUsable";
-    CAPSTAN_TRY(auto program, resolve_program(slot.image(), text.command, text.args, context_.options.images));
+    CAPSTAN_TRY(auto program,
+                resolve_program(slot.image(), text.command, text.args, context_.options.images));
     if (auto conflict = command == nullptr ? taken_port(slot.view(), address_) : std::nullopt) {
         reason = "PortInUse";
         return fail(Code::unavailable, std::move(*conflict));

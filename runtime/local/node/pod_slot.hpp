@@ -8,7 +8,8 @@
 namespace capstan::local {
 
 struct PodWorker::Slot {
-    Slot(json::Value container_spec, bool is_init) : spec(std::move(container_spec)), init(is_init) {}
+    Slot(json::Value container_spec, bool is_init)
+        : spec(std::move(container_spec)), init(is_init) {}
 
     json::View view() const { return json::View(spec); }
     std::string name() const { return std::string(view()["name"].string_or("")); }
@@ -34,8 +35,11 @@ struct PodWorker::Slot {
     MonotonicTime retry_at{0};
 };
 
-// Adopts; a damaged record is thrown away after whatever carries this container's mark has been killed.
-Result<void> adopt_slot(Container& container, const std::string& name, const std::string& pod_uid,
+// Adopts; a damaged record is thrown away after whatever carries this container's mark has been
+// killed.
+Result<void> adopt_slot(Container& container,
+                        const std::string& name,
+                        const std::string& pod_uid,
                         const std::string& pod_dir);
 
 }  // namespace capstan::local

@@ -28,8 +28,8 @@ json::Value waiting(std::string_view reason, std::string_view message) {
 }
 
 std::string id_of(const json::View& pod, std::string_view name, int attempt) {
-    return "capstan://" + std::string(pod["metadata"]["uid"].string_or("")) + "/" + std::string(name) + "/" +
-           std::to_string(attempt);
+    return "capstan://" + std::string(pod["metadata"]["uid"].string_or("")) + "/" +
+           std::string(name) + "/" + std::to_string(attempt);
 }
 
 json::Value container_status(const ContainerView& view, const json::View& pod) {
@@ -37,7 +37,8 @@ json::Value container_status(const ContainerView& view, const json::View& pod) {
     const auto name = spec["name"].string_or("");
     const auto& record = *view.record;
     const bool ever = record.attempt >= 0;
-    const bool done_init = view.init && (view.skipped || (record.ended && record.ended->succeeded()));
+    const bool done_init =
+        view.init && (view.skipped || (record.ended && record.ended->succeeded()));
     json::Value status = {
         {"name", name},
         {"image", spec["image"].string_or("")},
@@ -52,7 +53,8 @@ json::Value container_status(const ContainerView& view, const json::View& pod) {
     json::Value last = json::object();
     if (view.skipped) {
         Termination end{0, "Completed", "not needed on this machine", {}, {}};
-        const auto since = parse_rfc3339(pod["metadata"]["creationTimestamp"].string_or("")).value_or(WallTime{});
+        const auto since =
+            parse_rfc3339(pod["metadata"]["creationTimestamp"].string_or("")).value_or(WallTime{});
         end.started = end.finished = since;
         status.set("state", terminated(end, ""));
     } else if (view.running) {
@@ -61,7 +63,8 @@ json::Value container_status(const ContainerView& view, const json::View& pod) {
             last = terminated(*record.previous, id_of(pod, name, record.attempt - 1));
         }
     } else if (!view.waiting_reason.empty() || !record.ended) {
-        const auto reason = view.waiting_reason.empty() ? std::string("PodInitializing") : view.waiting_reason;
+        const auto reason =
+            view.waiting_reason.empty() ? std::string("PodInitializing") : view.waiting_reason;
         status.set("state", waiting(reason, view.waiting_message));
         if (record.ended) {
             last = terminated(*record.ended, id_of(pod, name, record.attempt));
@@ -76,7 +79,10 @@ json::Value container_status(const ContainerView& view, const json::View& pod) {
     return status;
 }
 
-json::Value condition(const PodStatusInput& input, std::string_view type, bool value, std::string_view reason,
+json::Value condition(const PodStatusInput& input,
+                      std::string_view type,
+                      bool value,
+                      std::string_view reason,
                       std::string_view message) {
     const std::string_view status = value ? "True" : "False";
     auto since = to_rfc3339(input.now);
@@ -87,7 +93,10 @@ json::Value condition(const PodStatusInput& input, std::string_view type, bool v
             since = std::string(view["lastTransitionTime"].string_or(since));
         }
     }
-    json::Value out = {{"type", type}, {"status", status}, {"lastProbeTime", nullptr}, {"lastTransitionTime", since}};
+    json::Value out = {{"type", type},
+                       {"status", status},
+                       {"lastProbeTime", nullptr},
+                       {"lastTransitionTime", since}};
     if (!reason.empty()) {
         out.set("reason", reason);
     }
@@ -111,22 +120,29 @@ json::Value build_pod_status(const PodStatusInput& input) {
             continue;
         }
         if (!view.running || !view.ready) {
-            unready += (unready.empty() ? "" : " ") + std::string(json::View(*view.spec)["name"].string_or(""));
+            unready += (unready.empty() ? "" : " ") +
+                       std::string(json::View(*view.spec)["name"].string_or(""));
         }
         statuses.push_back(std::move(status));
     }
     const bool ready = unready.empty() && input.phase == Phase::running;
     const bool succeeded = input.phase == Phase::succeeded;
     const std::string_view reason = ready ? "" : succeeded ? "PodCompleted" : "ContainersNotReady";
-    const std::string message = ready || succeeded ? "" : "containers with unready status: [" + unready + "]";
+    const std::string message =
+        ready || succeeded ? "" : "containers with unready status: [" + unready + "]";
     json::Value status = {
         {"phase", to_string(input.phase)},
-        {"conditions", json::list({
-            condition(input, "PodScheduled", true, "", ""),
-            condition(input, "Initialized", input.initialized, input.initialized ? "" : "ContainersNotInitialized", ""),
-            condition(input, "ContainersReady", ready, reason, message),
-            condition(input, "Ready", ready, reason, message),
-        })},
+        {"conditions",
+         json::list({
+             condition(input, "PodScheduled", true, "", ""),
+             condition(input,
+                       "Initialized",
+                       input.initialized,
+                       input.initialized ? "" : "ContainersNotInitialized",
+                       ""),
+             condition(input, "ContainersReady", ready, reason, message),
+             condition(input, "Ready", ready, reason, message),
+         })},
         {"hostIP", "127.0.0.1"},
         {"startTime", to_rfc3339(input.started)},
         {"qosClass", "BestEffort"},

@@ -19,14 +19,15 @@ struct ContainerView {
     bool started{false};
     bool ready{false};
     const ContainerRecord* record{nullptr};
-    std::string waiting_reason;   // when it does not run: "CrashLoopBackOff", "ImageNotUsable" …
+    std::string waiting_reason;  // when it does not run: "CrashLoopBackOff", "ImageNotUsable" …
     std::string waiting_message;
 };
 
 struct PodStatusInput {
-    const json::Value* pod{nullptr};  // for the present conditions: their times stay while their status does
-    std::string pod_ip;               // empty: none yet
-    WallTime started{};               // of the pod on this node
+    // for the present conditions: their times stay while their status does
+    const json::Value* pod{nullptr};
+    std::string pod_ip;  // empty: none yet
+    WallTime started{};  // of the pod on this node
     WallTime now{};
     Phase phase{Phase::pending};
     bool initialized{false};

@@ -6,9 +6,9 @@
 #include "runtime/local/node/pod_slot.hpp"
 #include "runtime/local/node/pod_status.hpp"
 
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
-#include <unistd.h>
 
 namespace capstan::local {
 namespace {
@@ -30,11 +30,18 @@ std::vector<std::string> own_aliases(const json::Value& pod) {
 
 }  // namespace
 
-std::string PodWorker::dir_of(const NodeOptions& options, const std::string& uid) { return options.dir + "/pods/" + uid; }
+std::string PodWorker::dir_of(const NodeOptions& options, const std::string& uid) {
+    return options.dir + "/pods/" + uid;
+}
 
 PodWorker::PodWorker(PodContext& context, json::Value pod)
-    : context_(context), pod_(std::move(pod)), uid_(uid_of(pod_)), key_(key_of(pod_)),
-      dir_(dir_of(context.options, uid_)), aliases_(own_aliases(pod_)), alive_(std::make_shared<bool>(true)) {}
+    : context_(context),
+      pod_(std::move(pod)),
+      uid_(uid_of(pod_)),
+      key_(key_of(pod_)),
+      dir_(dir_of(context.options, uid_)),
+      aliases_(own_aliases(pod_)),
+      alive_(std::make_shared<bool>(true)) {}
 
 PodWorker::~PodWorker() = default;
 
@@ -55,19 +62,23 @@ Result<void> PodWorker::setup() {
     const auto parsed = known.has_value() ? json::parse(known.value()) : fail(Code::not_found, "");
     started_ = context_.loop.wall_now();
     if (parsed.has_value()) {
-        started_ = parse_rfc3339(json::View(parsed.value())["startedAt"].string_or("")).value_or(started_);
+        started_ =
+            parse_rfc3339(json::View(parsed.value())["startedAt"].string_or("")).value_or(started_);
     }
-    const json::Value record = {{"ip", address_}, {"startedAt", to_rfc3339_micro(started_)}, {"pod", pod_}};
+    const json::Value record = {
+        {"ip", address_}, {"startedAt", to_rfc3339_micro(started_)}, {"pod", pod_}};
     CAPSTAN_TRY(write_file(dir_ + "/pod.json", json::dump(record), 0600));
     std::vector<std::unique_ptr<Slot>> slots;
     for (const bool init : {true, false}) {
         const auto list = json::View(pod_)["spec"][init ? "initContainers" : "containers"];
         for (const auto& spec : list.array()) {
             auto slot = std::make_unique<Slot>(spec, init);
-            slot->skipped = init && is_skippable_init(slot->image(), strings_of(slot->view()["command"]),
-                                                      strings_of(slot->view()["args"]), context_.options.images);
-            slot->container = std::make_unique<Container>(context_.loop, context_.watcher, dir_ + "/" + slot->name(),
-                                                          [this] { schedule(); });
+            slot->skipped = init && is_skippable_init(slot->image(),
+                                                      strings_of(slot->view()["command"]),
+                                                      strings_of(slot->view()["args"]),
+                                                      context_.options.images);
+            slot->container = std::make_unique<Container>(
+                context_.loop, context_.watcher, dir_ + "/" + slot->name(), [this] { schedule(); });
             CAPSTAN_TRY(adopt_slot(*slot->container, slot->name(), uid_, dir_));
             if (slot->container->running()) {
                 log(NodeLogLevel::info, "container adopted", slot->name());
@@ -79,11 +90,14 @@ Result<void> PodWorker::setup() {
     set_up_ = true;
     for (const auto& slot : slots_) {
         std::string reason;
-        if (auto error = slot->container->running() && !vanished_ ? prepare(*slot, reason) : std::nullopt) {
+        if (auto error =
+                slot->container->running() && !vanished_ ? prepare(*slot, reason) : std::nullopt) {
             log(NodeLogLevel::warn, "adopted container could not be prepared", error->message);
         }
         if (slot->skipped) {
-            log(NodeLogLevel::info, "init container skipped: not needed on this machine", slot->name());
+            log(NodeLogLevel::info,
+                "init container skipped: not needed on this machine",
+                slot->name());
         }
     }
     schedule();
@@ -111,7 +125,9 @@ void PodWorker::refresh() {
         std::string reason;
         if (slot->container->running() && !vanished_ && !is_deleting(pod_)) {
             if (auto error = prepare(*slot, reason)) {
-                log(NodeLogLevel::warn, "volumes could not be refreshed; the old content stays", error->message);
+                log(NodeLogLevel::warn,
+                    "volumes could not be refreshed; the old content stays",
+                    error->message);
             }
         }
     }
@@ -218,7 +234,9 @@ void PodWorker::finish() {
 }
 
 bool PodWorker::stopped() const noexcept {
-    return done_ || std::none_of(slots_.begin(), slots_.end(), [](const auto& slot) { return slot->container->running(); });
+    return done_ || std::none_of(slots_.begin(), slots_.end(), [](const auto& slot) {
+               return slot->container->running();
+           });
 }
 
 void PodWorker::advance() {
@@ -228,7 +246,8 @@ void PodWorker::advance() {
     for (const auto& slot : slots_) {
         facts.push_back(slot->facts(now, wall));
     }
-    const auto policy = restart_policy_from(json::View(pod_)["spec"]["restartPolicy"].string_or("Always"));
+    const auto policy =
+        restart_policy_from(json::View(pod_)["spec"]["restartPolicy"].string_or("Always"));
     auto plan = plan_pod(policy, facts, now);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         auto& slot = *slots_[i];
@@ -257,7 +276,10 @@ void PodWorker::mind_probes(Slot& slot) {
     }
     if (!slot.prober || slot.probed_attempt != slot.container->record().attempt) {
         slot.probed_attempt = slot.container->record().attempt;
-        ProberContext context{context_.loop, context_.watcher, context_.options.http_client, address_,
+        ProberContext context{context_.loop,
+                              context_.watcher,
+                              context_.options.http_client,
+                              address_,
                               [this, &slot](const std::vector<std::string>& command) {
                                   std::string reason;
                                   return build_request(slot, &command, reason);
@@ -267,7 +289,8 @@ void PodWorker::mind_probes(Slot& slot) {
                                       schedule();
                                   }
                               }};
-        slot.prober = std::make_unique<Prober>(std::move(context), slot.spec, slot.started_at(context_.loop));
+        slot.prober =
+            std::make_unique<Prober>(std::move(context), slot.spec, slot.started_at(context_.loop));
     }
     if (const auto fatal = slot.prober->fatal(); !fatal.empty() && !slot.container->stopping()) {
         log(NodeLogLevel::warn, "container is restarted", slot.name() + ": " + fatal);
@@ -284,7 +307,8 @@ void PodWorker::try_start(Slot& slot) {
             auto started = slot.container->start(std::move(request).value());
             slot.clear_wait();
             if (started.has_value()) {
-                log(NodeLogLevel::info, "container started",
+                log(NodeLogLevel::info,
+                    "container started",
                     slot.name() + " pid " + std::to_string(slot.container->record().process.pid));
             } else {
                 log(NodeLogLevel::error, "container could not be started", started.error().message);
@@ -303,7 +327,8 @@ void PodWorker::try_start(Slot& slot) {
 }
 
 void PodWorker::write_status() {
-    PodStatusInput input{&pod_, address_, started_, context_.loop.wall_now(), phase_, initialized_, {}};
+    PodStatusInput input{
+        &pod_, address_, started_, context_.loop.wall_now(), phase_, initialized_, {}};
     for (const auto& slot : slots_) {
         input.containers.push_back(slot->as_view());
     }
@@ -311,7 +336,8 @@ void PodWorker::write_status() {
     const auto* present = pod_.find("status");
     auto patch = merge_patch_between(present == nullptr ? json::object() : *present, desired);
     if (patch && patch->is_object()) {
-        std::erase_if(*patch->if_object(), [](const json::Member& member) { return member.value.is_null(); });
+        std::erase_if(*patch->if_object(),
+                      [](const json::Member& member) { return member.value.is_null(); });
     }
     if (!patch || !patch->is_object() || patch->if_object()->empty()) {
         return;
@@ -365,25 +391,29 @@ std::string PodWorker::waits_for() const {
 Result<PodWorker::LogFile> PodWorker::log_file(const LogOptions& options) const {
     const Slot* found = nullptr;
     for (const auto& slot : slots_) {
-        if (options.container.empty() ? !slot->init && found == nullptr : slot->name() == options.container) {
+        if (options.container.empty() ? !slot->init && found == nullptr
+                                      : slot->name() == options.container) {
             found = slot.get();
         }
     }
     if (found == nullptr) {
-        return fail(Code::not_found, "container " + options.container + " is not in pod " + key_.to_string());
+        return fail(Code::not_found,
+                    "container " + options.container + " is not in pod " + key_.to_string());
     }
     const int attempt = found->container->record().attempt - (options.previous ? 1 : 0);
     const auto path = found->container->log_path(attempt);
     if (attempt < 0 || ::access(path.c_str(), R_OK) != 0) {
-        return fail(Code::not_found, std::string(options.previous ? "previous " : "") + "log of container " +
-                                         found->name() + " in pod " + key_.to_string() + " does not exist");
+        return fail(Code::not_found,
+                    std::string(options.previous ? "previous " : "") + "log of container " +
+                        found->name() + " in pod " + key_.to_string() + " does not exist");
     }
     return LogFile{path, found->name(), attempt};
 }
 
 bool PodWorker::log_open(const std::string& container, int attempt) const {
     return !done_ && std::any_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
-        return slot->name() == container && slot->container->running() && slot->container->record().attempt == attempt;
+        return slot->name() == container && slot->container->running() &&
+               slot->container->record().attempt == attempt;
     });
 }
 

@@ -1,6 +1,7 @@
 // One pod on this machine: its directory, its containers, its status.
 //
-// Level-triggered: every input only marks that sync() is due. Decisions are in pod_fsm, probe_fsm and pod_status.
+// Level-triggered: every input only marks that sync() is due. Decisions are in pod_fsm, probe_fsm
+// and pod_status.
 // Owner: the node. Thread: [io].
 #pragma once
 
@@ -20,7 +21,7 @@
 
 namespace capstan::local {
 
-inline constexpr std::chrono::seconds kRetryBlocked{2};     // a container that lacks something
+inline constexpr std::chrono::seconds kRetryBlocked{2};  // a container that lacks something
 inline constexpr std::chrono::seconds kRetryApi{1};
 inline constexpr std::chrono::seconds kGraceOfVanished{2};  // the pod's object is gone already
 inline constexpr std::chrono::seconds kHousekeeping{30};    // log sizes
@@ -44,7 +45,8 @@ public:
     PodWorker(const PodWorker&) = delete;
     PodWorker& operator=(const PodWorker&) = delete;
 
-    // Makes the directory and adopts what runs. Errors: unavailable; nothing was started, setup is tried again.
+    // Makes the directory and adopts what runs. Errors: unavailable; nothing was started, setup is
+    // tried again.
     Result<void> setup();
     void update(json::Value pod);  // a newer state of the same uid
     void vanish();                 // the object is gone: stop, clean up
@@ -78,7 +80,9 @@ private:
     void mind_probes(Slot& slot);
     std::optional<Error> prepare(Slot& slot, std::string& reason);
     void try_start(Slot& slot);
-    Result<SpawnRequest> build_request(const Slot& slot, const std::vector<std::string>* command, std::string& reason);
+    Result<SpawnRequest> build_request(const Slot& slot,
+                                       const std::vector<std::string>* command,
+                                       std::string& reason);
     EnvironmentContext environment(const PathMap& paths) const;
     Result<std::string> issue_token() const;
     Result<void> write_account(PathMap& paths);

@@ -18,7 +18,10 @@ ProbeSpec probe_spec_from(const json::View& probe) {
 }
 
 ProbeFsm::ProbeFsm(ProbeKind kind, const ProbeSpec& spec, MonotonicTime started)
-    : kind_(kind), spec_(spec), started_(started), due_(started + spec.initial_delay),
+    : kind_(kind),
+      spec_(spec),
+      started_(started),
+      due_(started + spec.initial_delay),
       passed_(kind == ProbeKind::liveness) {}
 
 bool ProbeFsm::record(bool success, MonotonicTime now) {
@@ -31,7 +34,8 @@ bool ProbeFsm::record(bool success, MonotonicTime now) {
     }
     ever_passed_ = ever_passed_ || passed_;
     const bool eager = kind_ == ProbeKind::readiness && !ever_passed_ && now - started_ < kEagerFor;
-    due_ = now + (eager ? std::chrono::nanoseconds(kEagerPeriod) : std::chrono::nanoseconds(spec_.period));
+    due_ = now + (eager ? std::chrono::nanoseconds(kEagerPeriod)
+                        : std::chrono::nanoseconds(spec_.period));
     if (fatal_ || (kind_ == ProbeKind::startup && passed_)) {
         due_ = kNever;
     }

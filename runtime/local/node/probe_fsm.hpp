@@ -1,8 +1,9 @@
 // One probe of one container: thresholds and times, not I/O. Pure.
 //
-// The kubelet's counting: a result holds until failureThreshold failures, or successThreshold successes, came in a
-// row. Different here: a container that was never ready is asked every 250 ms in its first minute, so that a start
-// is not rounded up to periodSeconds. Source: Kubernetes' probe documentation, docs/local.md.
+// The kubelet's counting: a result holds until failureThreshold failures, or successThreshold
+// successes, came in a row. Different here: a container that was never ready is asked every 250 ms
+// in its first minute, so that a start is not rounded up to periodSeconds. Source: Kubernetes'
+// probe documentation, docs/local.md.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -22,7 +23,8 @@ struct ProbeSpec {
     int failure_threshold{3};
     int success_threshold{1};
 };
-ProbeSpec probe_spec_from(const json::View& probe);  // the API's defaults; values below their minimum are raised
+// the API's defaults; values below their minimum are raised
+ProbeSpec probe_spec_from(const json::View& probe);
 
 inline constexpr std::chrono::milliseconds kEagerPeriod{250};
 inline constexpr std::chrono::seconds kEagerFor{60};

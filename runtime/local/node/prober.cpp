@@ -2,14 +2,14 @@
 
 #include "runtime/local/node/environment.hpp"
 
-#include <algorithm>
 #include <arpa/inet.h>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
 
 namespace capstan::local {
 namespace {
@@ -34,9 +34,9 @@ std::string try_connect(const std::string& address, std::uint16_t port) {
 
 std::string_view name_of(ProbeKind kind) {
     switch (kind) {
-    case ProbeKind::startup: return "startup";
-    case ProbeKind::readiness: return "readiness";
-    case ProbeKind::liveness: return "liveness";
+        case ProbeKind::startup: return "startup";
+        case ProbeKind::readiness: return "readiness";
+        case ProbeKind::liveness: return "liveness";
     }
     return "?";
 }
@@ -146,7 +146,8 @@ std::optional<std::uint16_t> Prober::port_of(const json::View& port) const {
             }
         }
     }
-    return number > 0 && number < 65536 ? std::optional(static_cast<std::uint16_t>(number)) : std::nullopt;
+    return number > 0 && number < 65536 ? std::optional(static_cast<std::uint16_t>(number))
+                                        : std::nullopt;
 }
 
 void Prober::run(Probe& probe) {
@@ -197,15 +198,17 @@ void Prober::run_http(Probe& probe, const json::View& spec) {
     }
     request.deadline = context_.loop.now() + probe.times.timeout;
     request.body_bytes_max = 64 * 1024;
-    probe.exchange = probe.client->send(std::move(request), [this, &probe](Result<net::HttpResponse> response) {
-        if (!response.has_value()) {
-            return answer(probe, false, response.error().message);
-        }
-        const auto status = response.value().status;
-        const auto body = response.value().body.substr(0, 200);
-        answer(probe, status >= 200 && status < 400,
-               "status " + std::to_string(status) + (body.empty() ? "" : ": " + body));
-    });
+    probe.exchange =
+        probe.client->send(std::move(request), [this, &probe](Result<net::HttpResponse> response) {
+            if (!response.has_value()) {
+                return answer(probe, false, response.error().message);
+            }
+            const auto status = response.value().status;
+            const auto body = response.value().body.substr(0, 200);
+            answer(probe,
+                   status >= 200 && status < 400,
+                   "status " + std::to_string(status) + (body.empty() ? "" : ": " + body));
+        });
 }
 
 void Prober::run_exec(Probe& probe, const json::View& spec) {
@@ -218,9 +221,12 @@ void Prober::run_exec(Probe& probe, const json::View& spec) {
     if (!child.has_value()) {
         return answer(probe, false, child.error().message);
     }
-    auto watched = context_.watcher.watch(child.value().identity(), [this, &probe](ProcessExit exit) {
-        answer(probe, exit.code == 0, "exit code " + (exit.code ? std::to_string(*exit.code) : "unknown"));
-    });
+    auto watched =
+        context_.watcher.watch(child.value().identity(), [this, &probe](ProcessExit exit) {
+            answer(probe,
+                   exit.code == 0,
+                   "exit code " + (exit.code ? std::to_string(*exit.code) : "unknown"));
+        });
     if (!watched.has_value()) {
         return answer(probe, false, watched.error().message);
     }

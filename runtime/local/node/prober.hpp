@@ -1,8 +1,8 @@
 // Asks one running container whether it is started, ready and alive.
 //
 // httpGet through net::HttpClient (TLS unverified, as the kubelet), tcpSocket by a connect, exec as a process. When
-// to ask and what an answer means is ProbeFsm's. Owner: PodWorker, one per start of a container; destroying it ends
-// what is under way. Thread: [io].
+// to ask and what an answer means is ProbeFsm's. Owner: PodWorker, one per start of a container;
+// destroying it ends what is under way. Thread: [io].
 #pragma once
 
 #include "capstan/json.hpp"
@@ -22,9 +22,11 @@ struct ProberContext {
     net::Loop& loop;
     ProcessWatcher& watcher;
     const HttpClientFactory& http_client;
-    std::string address;                                                    // of the pod
-    std::function<Result<SpawnRequest>(const std::vector<std::string>&)> exec;  // a command in the container
-    std::function<void()> on_change;                                        // later, when an answer below changed
+    std::string address;  // of the pod
+    // a command in the container
+    std::function<Result<SpawnRequest>(const std::vector<std::string>&)> exec;
+    // later, when an answer below changed
+    std::function<void()> on_change;
 };
 
 class Prober {

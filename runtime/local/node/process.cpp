@@ -2,18 +2,18 @@
 
 #include "runtime/local/node/files.hpp"
 
-#include <array>
-#include <cerrno>
-#include <charconv>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
 
 #ifndef P_PIDFD
 #define P_PIDFD 3
@@ -78,7 +78,8 @@ constexpr std::uint64_t kPidfdInfoExit = 1u << 3;
 std::optional<int> exit_from_pidfd(int pidfd) {
     PidfdInfo info{};
     info.mask = kPidfdInfoExit;
-    if (::ioctl(pidfd, _IOWR(0xFF, 11, PidfdInfo), &info) != 0 || (info.mask & kPidfdInfoExit) == 0) {
+    if (::ioctl(pidfd, _IOWR(0xFF, 11, PidfdInfo), &info) != 0 ||
+        (info.mask & kPidfdInfoExit) == 0) {
         return std::nullopt;
     }
     return code_of(info.exit_status);
@@ -114,7 +115,8 @@ struct ChildPlan {
     ::dup2(plan.log, 2);
     ::dup2(plan.gate, 3);
     ::dup2(plan.answer, 4);
-    ::syscall(SYS_close_range, 5u, ~0u, 0u);  // also the gate's write end: else we would hold it open ourselves
+    // also the gate's write end: else we would hold it open ourselves
+    ::syscall(SYS_close_range, 5u, ~0u, 0u);
     for (int number = 1; number < NSIG; ++number) {
         ::signal(number, SIG_DFL);  // ignored signals would stay ignored in the program
     }
@@ -190,14 +192,16 @@ ProcessState process_state(const ProcessIdentity& identity) {
 }
 
 Result<GatedProcess> GatedProcess::spawn(const SpawnRequest& request) {
-    const int log = keep_high(::open(request.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    const int log = keep_high(
+        ::open(request.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     if (log < 0) {
         return fail(file_error("open log", request.log_path, errno));
     }
     int gate[2] = {-1, -1};
     int answer[2] = {-1, -1};
     const int null = keep_high(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (null < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0 || ::pipe2(answer, O_CLOEXEC) != 0) {
+    if (null < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0 ||
+        ::pipe2(answer, O_CLOEXEC) != 0) {
         const int error = errno;
         close_all({log, null, gate[0], gate[1], answer[0], answer[1]});
         return fail(Code::unavailable, "start " + request.path + ": " + std::strerror(error));
@@ -206,8 +210,14 @@ Result<GatedProcess> GatedProcess::spawn(const SpawnRequest& request) {
     answer[1] = keep_high(answer[1]);
     auto argv = pointers(request.argv);
     auto env = pointers(request.env);
-    const ChildPlan plan{request.path.c_str(), argv.data(), env.data(), request.cwd.c_str(),
-                         gate[0],              answer[1],   log,        null};
+    const ChildPlan plan{request.path.c_str(),
+                         argv.data(),
+                         env.data(),
+                         request.cwd.c_str(),
+                         gate[0],
+                         answer[1],
+                         log,
+                         null};
     const pid_t pid = ::fork();
     if (pid == 0) {
         run_child(plan);
@@ -224,15 +234,18 @@ Result<GatedProcess> GatedProcess::spawn(const SpawnRequest& request) {
     child.identity_.pid = pid;
     auto identity = identify(pid);
     if (!identity) {
-        return fail(Code::unavailable, "start " + request.path + ": /proc is not readable; mount it");
+        return fail(Code::unavailable,
+                    "start " + request.path + ": /proc is not readable; mount it");
     }
     child.identity_ = std::move(*identity);
     return child;
 }
 
 GatedProcess::GatedProcess(GatedProcess&& other) noexcept
-    : identity_(std::move(other.identity_)), path_(std::move(other.path_)),
-      gate_(std::exchange(other.gate_, -1)), answer_(std::exchange(other.answer_, -1)) {}
+    : identity_(std::move(other.identity_)),
+      path_(std::move(other.path_)),
+      gate_(std::exchange(other.gate_, -1)),
+      answer_(std::exchange(other.answer_, -1)) {}
 
 GatedProcess::~GatedProcess() {
     if (gate_ < 0) {
@@ -251,7 +264,8 @@ Result<void> GatedProcess::release() {
     const char go = 1;
     ssize_t n = 0;
     do {
-        n = ::send(gate_, &go, 1, MSG_NOSIGNAL);  // a socket, so that a dead child is no SIGPIPE for us
+        // a socket, so that a dead child is no SIGPIPE for us
+        n = ::send(gate_, &go, 1, MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
     int error = 0;
     do {
@@ -267,7 +281,9 @@ Result<void> GatedProcess::release() {
 
 ProcessExit collect_exit(int pidfd, const ProcessIdentity& identity) {
     siginfo_t info{};
-    if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG) == 0 &&
+    if (::waitid(
+            static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG) ==
+            0 &&
         info.si_pid == identity.pid) {
         return {info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status};
     }

@@ -1,16 +1,17 @@
 // Processes that outlive us: start behind a gate, recognise later, end without hitting a stranger.
 //
-// A pid alone is no identity. Pid, start time (/proc/<pid>/stat field 22) and boot id together are; signals go
-// through a pidfd opened first and checked against the identity after. Thread: any (each object: one).
+// A pid alone is no identity. Pid, start time (/proc/<pid>/stat field 22) and boot id together are;
+// signals go through a pidfd opened first and checked against the identity after. Thread: any (each
+// object: one).
 #pragma once
 
 #include "capstan/error.hpp"
 
+#include <sys/types.h>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <sys/types.h>
 #include <vector>
 
 namespace capstan::local {
@@ -29,21 +30,21 @@ struct ProcessExit {
     std::optional<int> code;  // 128 + signal when signalled; nullopt: nobody could tell
 };
 
-std::string boot_id();                                      // of this boot; "" without /proc
-std::optional<ProcessIdentity> identify(pid_t pid);         // of a process that exists now
+std::string boot_id();                               // of this boot; "" without /proc
+std::optional<ProcessIdentity> identify(pid_t pid);  // of a process that exists now
 ProcessState process_state(const ProcessIdentity& identity);
 
 struct SpawnRequest {
-    std::string path;                // absolute
-    std::vector<std::string> argv;   // at least one
-    std::vector<std::string> env;    // "NAME=value", complete
+    std::string path;               // absolute
+    std::vector<std::string> argv;  // at least one
+    std::vector<std::string> env;   // "NAME=value", complete
     std::string cwd;
-    std::string log_path;            // stdout and stderr, appended
+    std::string log_path;  // stdout and stderr, appended
 };
 
-// A child that exists, leads its own session, and waits. It runs nothing before release(); should we die first, or
-// the object be destroyed, it sees the closed gate and exits. So a record written in between names every process
-// that ever ran.
+// A child that exists, leads its own session, and waits. It runs nothing before release(); should
+// we die first, or the object be destroyed, it sees the closed gate and exits. So a record written
+// in between names every process that ever ran.
 class GatedProcess {
 public:
     // Errors: not_found, unavailable (program, directory or log file, named; or no more processes).
@@ -53,7 +54,8 @@ public:
     ~GatedProcess();
 
     const ProcessIdentity& identity() const noexcept { return identity_; }
-    // Returns when the program has taken over. Errors: unavailable, with the reason of exec; the child is reaped.
+    // Returns when the program has taken over. Errors: unavailable, with the reason of exec; the
+    // child is reaped.
     Result<void> release();
 
 private:
@@ -64,10 +66,12 @@ private:
     int answer_{-1};  // read end: errno of a failed exec, or end of file
 };
 
-// Takes the exit code of an ended process: reaps our child, or asks the kernel about a stranger. `pidfd` is readable.
+// Takes the exit code of an ended process: reaps our child, or asks the kernel about a stranger.
+// `pidfd` is readable.
 ProcessExit collect_exit(int pidfd, const ProcessIdentity& identity);
 
-// Kills every process of the session that `leader` led and that started after it: what a container leaves behind.
+// Kills every process of the session that `leader` led and that started after it: what a container
+// leaves behind.
 void kill_session(const ProcessIdentity& leader);
 
 // Pids whose environment has exactly `entry` ("NAME=value").

@@ -1,15 +1,15 @@
 #include "runtime/local/node/process_watcher.hpp"
 
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <thread>
-#include <unistd.h>
 
 namespace capstan::local {
 namespace {
@@ -32,7 +32,8 @@ void take_exit(Table& table, std::uint64_t id) {
     }
     Entry entry = std::move(it->second);
     table.entries.erase(it);
-    kill_session(entry.identity);  // before reaping: while the leader is a zombie its pid is not given away
+    // before reaping: while the leader is a zombie its pid is not given away
+    kill_session(entry.identity);
     const auto exit = collect_exit(entry.pidfd, entry.identity);
     ::close(entry.pidfd);
     entry.on_exit(exit);
@@ -68,7 +69,10 @@ constexpr std::uint64_t kStopId = 0;
 class Watcher final : public ProcessWatcher {
 public:
     Watcher(net::Loop& loop, int epoll, int stop)
-        : loop_(loop), epoll_(epoll), stop_(stop), table_(std::make_shared<Table>()),
+        : loop_(loop),
+          epoll_(epoll),
+          stop_(stop),
+          table_(std::make_shared<Table>()),
           thread_([this] { run(); }) {}
 
     ~Watcher() override {
@@ -83,14 +87,16 @@ public:
         ::close(stop_);
     }
 
-    Result<std::unique_ptr<WatchedProcess>> watch(const ProcessIdentity& identity,
-                                                  std::function<void(ProcessExit)> on_exit) override {
+    Result<std::unique_ptr<WatchedProcess>> watch(
+        const ProcessIdentity& identity, std::function<void(ProcessExit)> on_exit) override {
         const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, identity.pid, 0));
         if (pidfd < 0) {
             if (errno == ENOSYS) {
-                return fail(Code::unavailable, "watch a process: pidfd_open needs Linux 5.3 or newer");
+                return fail(Code::unavailable,
+                            "watch a process: pidfd_open needs Linux 5.3 or newer");
             }
-            return fail(Code::not_found, "process " + std::to_string(identity.pid) + ": " + std::strerror(errno));
+            return fail(Code::not_found,
+                        "process " + std::to_string(identity.pid) + ": " + std::strerror(errno));
         }
         // Checked after opening: the descriptor stays with the process it was opened on.
         if (process_state(identity) == ProcessState::gone) {

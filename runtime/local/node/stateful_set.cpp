@@ -24,8 +24,10 @@ struct Set {
 Set read_set(const json::Value& object) {
     Set set{object, json::View(object), key_of(object).name, template_revision(object)};
     const auto spec = set.view["spec"];
-    set.first = static_cast<int>(std::clamp<std::int64_t>(spec["ordinals"]["start"].int_or(0), 0, 1'000'000));
-    set.replicas = static_cast<int>(std::clamp<std::int64_t>(spec["replicas"].int_or(1), 0, kReplicasMax));
+    set.first = static_cast<int>(
+        std::clamp<std::int64_t>(spec["ordinals"]["start"].int_or(0), 0, 1'000'000));
+    set.replicas =
+        static_cast<int>(std::clamp<std::int64_t>(spec["replicas"].int_or(1), 0, kReplicasMax));
     set.ordered = spec["podManagementPolicy"].string_or("OrderedReady") != "Parallel";
     return set;
 }
@@ -35,7 +37,9 @@ bool is_finished(const json::Value& pod) {
     return phase == "Failed" || phase == "Succeeded";
 }
 
-std::string_view revision_of(const json::Value& pod) { return label_of(pod, "controller-revision-hash"); }
+std::string_view revision_of(const json::Value& pod) {
+    return label_of(pod, "controller-revision-hash");
+}
 
 json::Value claim_name(const Set& set, std::string_view claim, int ordinal) {
     return std::string(claim) + "-" + set.name + "-" + std::to_string(ordinal);
@@ -53,7 +57,8 @@ json::Value build_pod(const Set& set, int ordinal) {
     labels.set("apps.kubernetes.io/pod-index", std::to_string(ordinal));
     labels.set("controller-revision-hash", set.revision);
     labels.set("statefulset.kubernetes.io/pod-name", name);
-    metadata.set("ownerReferences", json::list({controller_reference(kStatefulSetKind, set.object)}));
+    metadata.set("ownerReferences",
+                 json::list({controller_reference(kStatefulSetKind, set.object)}));
     const auto* pod_spec = pod_template == nullptr ? nullptr : pod_template->find("spec");
     json::Value spec = pod_spec != nullptr && pod_spec->is_object() ? *pod_spec : json::object();
     spec.set("hostname", name);
@@ -70,11 +75,13 @@ json::Value build_pod(const Set& set, int ordinal) {
         });
         claimed.emplace_back(volume);
     }
-    const json::Value present = spec.find("volumes") == nullptr ? json::list() : *spec.find("volumes");
+    const json::Value present =
+        spec.find("volumes") == nullptr ? json::list() : *spec.find("volumes");
     for (const auto& volume : json::View(present).array()) {
         const json::Value volume_name = json::View(volume)["name"].string_or("");
         if (std::find(claimed.begin(), claimed.end(), volume_name) == claimed.end()) {
-            volumes.push_back(volume);  // a claim template takes the place of a volume of the same name
+            // a claim template takes the place of a volume of the same name
+            volumes.push_back(volume);
         }
     }
     if (!volumes.if_array()->empty()) {
@@ -150,7 +157,9 @@ void remove_pod(StatefulSetPlan& plan, const json::Value& pod) {
 }
 
 // Missing and finished pods; false: an ordered set has to wait.
-bool plan_wanted(const Set& set, const std::map<int, const json::Value*>& by_ordinal, StatefulSetPlan& plan) {
+bool plan_wanted(const Set& set,
+                 const std::map<int, const json::Value*>& by_ordinal,
+                 StatefulSetPlan& plan) {
     for (int ordinal = set.first; ordinal < set.first + set.replicas; ++ordinal) {
         const auto it = by_ordinal.find(ordinal);
         bool good = false;
@@ -171,7 +180,9 @@ bool plan_wanted(const Set& set, const std::map<int, const json::Value*>& by_ord
 }
 
 // Pods above the wanted range, from the top; false: an ordered set has to wait.
-bool plan_surplus(const Set& set, const std::map<int, const json::Value*>& by_ordinal, StatefulSetPlan& plan) {
+bool plan_surplus(const Set& set,
+                  const std::map<int, const json::Value*>& by_ordinal,
+                  StatefulSetPlan& plan) {
     for (auto it = by_ordinal.rbegin(); it != by_ordinal.rend(); ++it) {
         if (it->first >= set.first && it->first < set.first + set.replicas) {
             continue;
@@ -185,14 +196,17 @@ bool plan_surplus(const Set& set, const std::map<int, const json::Value*>& by_or
     return true;
 }
 
-void plan_update(const Set& set, const std::map<int, const json::Value*>& by_ordinal, StatefulSetPlan& plan) {
+void plan_update(const Set& set,
+                 const std::map<int, const json::Value*>& by_ordinal,
+                 StatefulSetPlan& plan) {
     const auto strategy = set.view["spec"]["updateStrategy"];
     if (strategy["type"].string_or("RollingUpdate") != "RollingUpdate") {
         return;
     }
     const auto partition = strategy["rollingUpdate"]["partition"].int_or(0);
     for (auto it = by_ordinal.rbegin(); it != by_ordinal.rend(); ++it) {
-        if (it->first < set.first || it->first >= set.first + set.replicas || it->first < partition) {
+        if (it->first < set.first || it->first >= set.first + set.replicas ||
+            it->first < partition) {
             continue;
         }
         const auto& pod = *it->second;
@@ -212,21 +226,25 @@ void plan_update(const Set& set, const std::map<int, const json::Value*>& by_ord
 
 std::string template_revision(const json::Value& set) {
     const auto* pod_template = set.pointer("/spec/template");
-    return key_of(set).name + "-" + short_digest(pod_template == nullptr ? "" : json::dump_sorted(*pod_template));
+    return key_of(set).name + "-" +
+           short_digest(pod_template == nullptr ? "" : json::dump_sorted(*pod_template));
 }
 
 std::optional<int> ordinal_of(std::string_view set_name, std::string_view pod_name) {
-    if (!pod_name.starts_with(set_name) || pod_name.size() < set_name.size() + 2 || pod_name[set_name.size()] != '-') {
+    if (!pod_name.starts_with(set_name) || pod_name.size() < set_name.size() + 2 ||
+        pod_name[set_name.size()] != '-') {
         return std::nullopt;
     }
     const auto digits = pod_name.substr(set_name.size() + 1);
     int ordinal = 0;
     const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
-    const bool whole = parsed.ec == std::errc{} && parsed.ptr == digits.data() + digits.size() && ordinal >= 0;
+    const bool whole =
+        parsed.ec == std::errc{} && parsed.ptr == digits.data() + digits.size() && ordinal >= 0;
     return whole && (digits == "0" || digits[0] != '0') ? std::optional(ordinal) : std::nullopt;
 }
 
-StatefulSetPlan plan_stateful_set(const json::Value& object, const std::vector<const json::Value*>& pods) {
+StatefulSetPlan plan_stateful_set(const json::Value& object,
+                                  const std::vector<const json::Value*>& pods) {
     StatefulSetPlan plan;
     const auto set = read_set(object);
     if (is_deleting(object)) {
@@ -241,7 +259,8 @@ StatefulSetPlan plan_stateful_set(const json::Value& object, const std::vector<c
         }
     }
     plan.status = build_status(set, pods);
-    if (plan_wanted(set, by_ordinal, plan) && plan_surplus(set, by_ordinal, plan) && plan.pods.empty()) {
+    if (plan_wanted(set, by_ordinal, plan) && plan_surplus(set, by_ordinal, plan) &&
+        plan.pods.empty()) {
         plan_update(set, by_ordinal, plan);
     }
     return plan;

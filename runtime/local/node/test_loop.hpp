@@ -1,4 +1,5 @@
-// Loops for the tests of the node: one in real time with real posting, one whose time the test moves.
+// Loops for the tests of the node: one in real time with real posting, one whose time the test
+// moves.
 //
 // The real one is only for tests that need real processes; each run has a limit.
 #pragma once
@@ -24,7 +25,8 @@ struct TimerTable {
 
 class TableTimer final : public net::Timer {
 public:
-    TableTimer(std::shared_ptr<TimerTable> table, TimerTable::Key key) : table_(std::move(table)), key_(key) {}
+    TableTimer(std::shared_ptr<TimerTable> table, TimerTable::Key key)
+        : table_(std::move(table)), key_(key) {}
     ~TableTimer() override { table_->timers.erase(key_); }
 
 private:
@@ -75,7 +77,9 @@ protected:
 
 class RealLoop final : public LoopBase {
 public:
-    MonotonicTime now() const noexcept override { return std::chrono::steady_clock::now().time_since_epoch(); }
+    MonotonicTime now() const noexcept override {
+        return std::chrono::steady_clock::now().time_since_epoch();
+    }
     WallTime wall_now() const noexcept override { return std::chrono::system_clock::now(); }
 
     // Runs until `done` says so; false: `limit` passed first.
@@ -98,7 +102,9 @@ public:
 class ManualLoop final : public LoopBase {
 public:
     MonotonicTime now() const noexcept override { return now_; }
-    WallTime wall_now() const noexcept override { return WallTime{} + std::chrono::hours(490'000) + now_; }
+    WallTime wall_now() const noexcept override {
+        return WallTime{} + std::chrono::hours(490'000) + now_;
+    }
 
     void settle() {
         for (int i = 0; i < 100'000 && run_one(); ++i) {

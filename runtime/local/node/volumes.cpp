@@ -3,9 +3,9 @@
 #include "runtime/local/node/files.hpp"
 #include "runtime/local/node/objects.hpp"
 
+#include <unistd.h>
 #include <cerrno>
 #include <set>
-#include <unistd.h>
 
 namespace capstan::local {
 namespace {
@@ -18,7 +18,8 @@ std::string read_link(const std::string& path) {
 
 Result<void> check_path(const std::string& path) {
     const std::string framed = "/" + path + "/";
-    if (path.empty() || path[0] == '/' || path.starts_with("..") || framed.find("/../") != std::string::npos) {
+    if (path.empty() || path[0] == '/' || path.starts_with("..") ||
+        framed.find("/../") != std::string::npos) {
         return fail(Code::invalid, "volume path \"" + path + "\" leaves the volume");
     }
     return ok();
@@ -30,7 +31,8 @@ Result<void> set_link(const std::string& link, const std::string& target) {
     }
     const std::string beside = link + "_tmp";
     ::unlink(beside.c_str());
-    if (::symlink(target.c_str(), beside.c_str()) != 0 || ::rename(beside.c_str(), link.c_str()) != 0) {
+    if (::symlink(target.c_str(), beside.c_str()) != 0 ||
+        ::rename(beside.c_str(), link.c_str()) != 0) {
         return fail(file_error("link", link, errno));
     }
     return ok();
@@ -42,9 +44,14 @@ mode_t mode_of(const json::View& item, const json::View& source, const json::Vie
 }
 
 // Keys of a ConfigMap or Secret into `out`, by `items` when given.
-Result<void> add_object(const VolumeContext& context, const GroupVersionKind& kind, std::string_view name,
-                        const json::View& source, const json::View& volume, Payload& out) {
-    auto object = context.environment.lookup(kind, {key_of(context.environment.pod).ns, std::string(name)});
+Result<void> add_object(const VolumeContext& context,
+                        const GroupVersionKind& kind,
+                        std::string_view name,
+                        const json::View& source,
+                        const json::View& volume,
+                        Payload& out) {
+    auto object =
+        context.environment.lookup(kind, {key_of(context.environment.pod).ns, std::string(name)});
     if (!object.has_value()) {
         if (source["optional"].bool_or(false) && object.error().code == Code::not_found) {
             return ok();
@@ -74,16 +81,21 @@ Result<void> add_object(const VolumeContext& context, const GroupVersionKind& ki
         const json::View item_view(item);
         const auto it = data.find(std::string(item_view["key"].string_or("")));
         if (it != data.end()) {
-            out[std::string(item_view["path"].string_or(""))] = {it->second, mode_of(item_view, source, volume)};
+            out[std::string(item_view["path"].string_or(""))] = {
+                it->second, mode_of(item_view, source, volume)};
         } else if (!source["optional"].bool_or(false)) {
-            return fail(Code::not_found, kind.kind + " " + std::string(name) + " has no key " +
-                                             std::string(item_view["key"].string_or("")));
+            return fail(Code::not_found,
+                        kind.kind + " " + std::string(name) + " has no key " +
+                            std::string(item_view["key"].string_or("")));
         }
     }
     return ok();
 }
 
-Result<void> add_fields(const VolumeContext& context, const json::View& source, const json::View& volume, Payload& out) {
+Result<void> add_fields(const VolumeContext& context,
+                        const json::View& source,
+                        const json::View& volume,
+                        Payload& out) {
     for (const auto& item : source["items"].array()) {
         const json::View view(item);
         const auto path = view["fieldRef"]["fieldPath"].string_or("");
@@ -96,28 +108,35 @@ Result<void> add_fields(const VolumeContext& context, const json::View& source, 
         } else {
             CAPSTAN_TRY(text, field_of_pod(context.environment, path));
         }
-        out[std::string(view["path"].string_or(""))] = {std::move(text), mode_of(view, source, volume)};
+        out[std::string(view["path"].string_or(""))] = {std::move(text),
+                                                        mode_of(view, source, volume)};
     }
     return ok();
 }
 
-Result<void> add_projected(const VolumeContext& context, const json::View& projected, Payload& out) {
+Result<void> add_projected(const VolumeContext& context,
+                           const json::View& projected,
+                           Payload& out) {
     for (const auto& entry : projected["sources"].array()) {
         const json::View source(entry);
         if (source["configMap"].present()) {
             const auto part = source["configMap"];
-            CAPSTAN_TRY(add_object(context, kConfigMapKind, part["name"].string_or(""), part, projected, out));
+            CAPSTAN_TRY(add_object(
+                context, kConfigMapKind, part["name"].string_or(""), part, projected, out));
         } else if (source["secret"].present()) {
             const auto part = source["secret"];
-            CAPSTAN_TRY(add_object(context, kSecretKind, part["name"].string_or(""), part, projected, out));
+            CAPSTAN_TRY(
+                add_object(context, kSecretKind, part["name"].string_or(""), part, projected, out));
         } else if (source["downwardAPI"].present()) {
             CAPSTAN_TRY(add_fields(context, source["downwardAPI"], projected, out));
         } else if (source["serviceAccountToken"].present()) {
             if (!context.token) {
-                return fail(Code::unsupported, "service account tokens are not issued on this node");
+                return fail(Code::unsupported,
+                            "service account tokens are not issued on this node");
             }
             CAPSTAN_TRY(auto token, context.token());
-            out[std::string(source["serviceAccountToken"]["path"].string_or("token"))] = {std::move(token), 0600};
+            out[std::string(source["serviceAccountToken"]["path"].string_or("token"))] = {
+                std::move(token), 0600};
         } else {
             return fail(Code::unsupported, "this kind of projected volume runs only on Kubernetes");
         }
@@ -152,10 +171,12 @@ Result<std::string> prepare_volume(const VolumeContext& context, const json::Vie
     Payload payload;
     if (volume["configMap"].present()) {
         const auto source = volume["configMap"];
-        CAPSTAN_TRY(add_object(context, kConfigMapKind, source["name"].string_or(""), source, source, payload));
+        CAPSTAN_TRY(add_object(
+            context, kConfigMapKind, source["name"].string_or(""), source, source, payload));
     } else if (volume["secret"].present()) {
         const auto source = volume["secret"];
-        CAPSTAN_TRY(add_object(context, kSecretKind, source["secretName"].string_or(""), source, source, payload));
+        CAPSTAN_TRY(add_object(
+            context, kSecretKind, source["secretName"].string_or(""), source, source, payload));
     } else if (volume["projected"].present()) {
         CAPSTAN_TRY(add_projected(context, volume["projected"], payload));
     } else if (volume["downwardAPI"].present()) {
@@ -164,7 +185,8 @@ Result<std::string> prepare_volume(const VolumeContext& context, const json::Vie
         CAPSTAN_TRY(make_dirs(dir));
         return dir;
     } else {
-        return fail(Code::unsupported, "volume " + name + " is of a kind that runs only on Kubernetes");
+        return fail(Code::unsupported,
+                    "volume " + name + " is of a kind that runs only on Kubernetes");
     }
     CAPSTAN_TRY(write_payload(dir, payload));
     return dir;
@@ -174,12 +196,14 @@ Result<std::string> prepare_volume(const VolumeContext& context, const json::Vie
 
 Result<bool> write_payload(const std::string& dir, const Payload& payload) {
     if (payload.size() > kPayloadFilesMax) {
-        return fail(Code::too_large, "more than " + std::to_string(kPayloadFilesMax) + " files in " + dir);
+        return fail(Code::too_large,
+                    "more than " + std::to_string(kPayloadFilesMax) + " files in " + dir);
     }
     std::string all;
     for (const auto& [path, file] : payload) {
         CAPSTAN_TRY(check_path(path));
-        all += path + '\0' + std::to_string(file.mode) + '\0' + std::to_string(file.bytes.size()) + '\0' + file.bytes;
+        all += path + '\0' + std::to_string(file.mode) + '\0' + std::to_string(file.bytes.size()) +
+               '\0' + file.bytes;
     }
     const std::string fresh = "..capstan-" + short_digest(all);
     const std::string old = read_link(dir + "/..data");
@@ -201,7 +225,8 @@ Result<bool> write_payload(const std::string& dir, const Payload& payload) {
     }
     for (const auto& name : list_dir(dir)) {
         const bool ours = name == "..data" || name == fresh || tops.contains(name);
-        if (!ours && (name.starts_with("..capstan-") || read_link(dir + "/" + name).starts_with("..data/"))) {
+        if (!ours && (name.starts_with("..capstan-") ||
+                      read_link(dir + "/" + name).starts_with("..data/"))) {
             CAPSTAN_TRY(remove_tree(dir + "/" + name));
         }
     }
@@ -210,7 +235,8 @@ Result<bool> write_payload(const std::string& dir, const Payload& payload) {
 
 std::string claim_dir(const std::string& claims_dir, const json::Value& claim) {
     const auto key = key_of(claim);
-    return claims_dir + "/" + key.ns + "_" + key.name + "_" + uid_of(claim);  // '_' is in none of the three
+    // '_' is in none of the three
+    return claims_dir + "/" + key.ns + "_" + key.name + "_" + uid_of(claim);
 }
 
 Result<std::map<std::string, std::string>> prepare_volumes(const VolumeContext& context) {

@@ -1,4 +1,5 @@
-// Time as two values that never mix: monotonic for waiting, wall for what a person or the API server reads.
+// Time as two values that never mix: monotonic for waiting, wall for what a person or the API
+// server reads.
 //
 // Nobody calls std::chrono clocks directly; time is handed in, so a simulator can move it.
 #pragma once
@@ -10,7 +11,8 @@
 
 namespace capstan {
 
-using MonotonicTime = std::chrono::nanoseconds;  // since an arbitrary start (CLOCK_MONOTONIC on a real host)
+// since an arbitrary start (CLOCK_MONOTONIC on a real host)
+using MonotonicTime = std::chrono::nanoseconds;
 using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono::nanoseconds>;
 
 inline constexpr MonotonicTime kNever = MonotonicTime::max();  // "no deadline"

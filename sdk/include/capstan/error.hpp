@@ -1,7 +1,7 @@
 // Result and Error: how every part of Capstan reports things that happen.
 //
-// Branch on `code`, never on text. A broken invariant is not an Error: it is a CAPSTAN_CHECK, which prints its
-// operands and aborts, also in release builds. Thread: any (values).
+// Branch on `code`, never on text. A broken invariant is not an Error: it is a CAPSTAN_CHECK, which
+// prints its operands and aborts, also in release builds. Thread: any (values).
 #pragma once
 
 #include <boost/outcome/basic_result.hpp>
@@ -39,7 +39,8 @@ std::string_view to_string(Code code) noexcept;  // "not_found"; static storage
 
 struct Error {
     Code code{Code::internal};
-    std::string message;                       // one sentence, no trailing dot; server text quoted and cut at 512 bytes
+    // one sentence, no trailing dot; server text quoted and cut at 512 bytes
+    std::string message;
     std::chrono::milliseconds retry_after{0};  // 0: not given
 };
 
@@ -50,21 +51,30 @@ template <class T>
 using Result = boost::outcome_v2::basic_result<T, Error, boost::outcome_v2::policy::terminate>;
 
 inline auto fail(Code code, std::string message) {
-    return boost::outcome_v2::failure(Error{code, std::move(message), std::chrono::milliseconds{0}});
+    return boost::outcome_v2::failure(
+        Error{code, std::move(message), std::chrono::milliseconds{0}});
 }
-inline auto fail(Error error) { return boost::outcome_v2::failure(std::move(error)); }
-inline auto ok() { return boost::outcome_v2::success(); }
+inline auto fail(Error error) {
+    return boost::outcome_v2::failure(std::move(error));
+}
+inline auto ok() {
+    return boost::outcome_v2::success();
+}
 
-[[noreturn]] void check_failed(const char* file, int line, const char* condition, std::string_view detail) noexcept;
+[[noreturn]] void check_failed(const char* file,
+                               int line,
+                               const char* condition,
+                               std::string_view detail) noexcept;
 
 }  // namespace capstan
 
-// CAPSTAN_TRY(auto value, expression): binds the value or returns the error. CAPSTAN_TRY(expression) for Result<void>.
+// CAPSTAN_TRY(auto value, expression): binds the value or returns the error.
+// CAPSTAN_TRY(expression) for Result<void>.
 #define CAPSTAN_TRY(...) BOOST_OUTCOME_TRY(__VA_ARGS__)
 
 // Invariant of ours. `detail` is text shown beside the condition, evaluated only on failure.
-#define CAPSTAN_CHECK(condition, detail)                                               \
-    do {                                                                               \
-        if (!(condition)) [[unlikely]]                                                 \
+#define CAPSTAN_CHECK(condition, detail)                                                  \
+    do {                                                                                  \
+        if (!(condition)) [[unlikely]]                                                    \
             ::capstan::check_failed(__FILE__, __LINE__, #condition, std::string(detail)); \
     } while (false)

@@ -1,6 +1,7 @@
 // JSON values with checked access: the only door to JSON in the host and in plugins.
 //
-// A nested object is written the way its YAML reads; braces make an object, json::list() makes an array:
+// A nested object is written the way its YAML reads; braces make an object, json::list() makes an
+// array:
 //
 //     json::Value service = {
 //         {"apiVersion", "v1"},
@@ -19,7 +20,8 @@
 //     CAPSTAN_TRY(auto replicas, json::View(etcd)["spec"]["replicas"].as_int());   // "/spec/replicas: missing"
 //     auto name = json::View(etcd)["metadata"]["name"].string_or("");
 //
-// Input is hostile: parse() is iterative, limits depth, refuses duplicate keys, invalid UTF-8, NaN and trailing text.
+// Input is hostile: parse() is iterative, limits depth, refuses duplicate keys, invalid UTF-8, NaN
+// and trailing text.
 // Thread: values, as std::vector. Member order is kept as written; equality ignores it.
 #pragma once
 
@@ -38,8 +40,10 @@
 
 namespace capstan::json {
 
-inline constexpr std::size_t kDepthMax = 128;               // nesting of arrays and objects; default for parse()
-inline constexpr std::size_t kBytesMax = 16u * 1024 * 1024; // default for parse(); an API object is at most ~3 MiB
+// nesting of arrays and objects; default for parse()
+inline constexpr std::size_t kDepthMax = 128;
+inline constexpr std::size_t kBytesMax =
+    16u * 1024 * 1024;  // default for parse(); an API object is at most ~3 MiB
 
 class Value;
 struct Member;
@@ -63,7 +67,8 @@ public:
     Value(std::string value) noexcept : data_(std::move(value)) {}
     Value(Array value) noexcept : data_(std::move(value)) {}
     Value(Object value) noexcept;
-    Value(std::initializer_list<Member> members);  // an object, always; an empty {} is null: use json::object()
+    // an object, always; an empty {} is null: use json::object()
+    Value(std::initializer_list<Member> members);
 
     Kind kind() const noexcept;
     bool is_null() const noexcept { return kind() == Kind::null; }
@@ -89,31 +94,39 @@ public:
     const Value* pointer(std::string_view rfc6901) const noexcept;
     Value* pointer(std::string_view rfc6901) noexcept;
 
-    // Builders. set and operator[] turn null into an object, push_back null into an array; any other kind is a
-    // broken invariant (CAPSTAN_CHECK).
+    // Builders. set and operator[] turn null into an object, push_back null into an array; any
+    // other kind is a broken invariant (CAPSTAN_CHECK).
     Value& operator[](std::string_view key);  // inserts null when absent
     Value& set(std::string_view key, Value value);
     void push_back(Value value);
     bool erase(std::string_view key);  // false: was absent, or this is no object
 
-    friend bool operator==(const Value& a, const Value& b) noexcept;  // objects: order of members does not matter
+    // objects: order of members does not matter
+    friend bool operator==(const Value& a, const Value& b) noexcept;
 
 private:
     std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> data_;
 };
 
 struct Member {
-    Member(std::string_view member_key, Value member_value) : key(member_key), value(std::move(member_value)) {}
+    Member(std::string_view member_key, Value member_value)
+        : key(member_key), value(std::move(member_value)) {}
     std::string key;
     Value value;
 };
 
-inline Value object() { return Value(Object{}); }
-inline Value list() { return Value(Array{}); }
-inline Value list(std::initializer_list<Value> items) { return Value(Array(items)); }
+inline Value object() {
+    return Value(Object{});
+}
+inline Value list() {
+    return Value(Array{});
+}
+inline Value list(std::initializer_list<Value> items) {
+    return Value(Array(items));
+}
 
-// Borrowed, checked reading. Lives no longer than the Value it was made from. Missing members and wrong kinds
-// travel along and surface, with the whole path, in the final as_…() call.
+// Borrowed, checked reading. Lives no longer than the Value it was made from. Missing members and
+// wrong kinds travel along and surface, with the whole path, in the final as_…() call.
 class View {
 public:
     explicit View(const Value& root) noexcept : value_(&root) {}
@@ -121,11 +134,15 @@ public:
     View operator[](std::string_view key) const;
     View operator[](std::size_t index) const;
     template <std::size_t N>
-    View operator[](const char (&key)[N]) const { return (*this)[std::string_view(key, N - 1)]; }
+    View operator[](const char (&key)[N]) const {
+        return (*this)[std::string_view(key, N - 1)];
+    }
 
-    bool present() const noexcept { return value_ != nullptr && !value_->is_null(); }  // null counts as absent
-    const Value* value() const noexcept { return value_; }                              // nullptr: absent
-    const std::string& path() const noexcept { return path_; }                          // RFC 6901, "" for the root
+    // null counts as absent
+    bool present() const noexcept { return value_ != nullptr && !value_->is_null(); }
+    // nullptr: absent
+    const Value* value() const noexcept { return value_; }
+    const std::string& path() const noexcept { return path_; }  // RFC 6901, "" for the root
 
     // Errors: invalid, "<path>: missing" or "<path>: expected integer, found string".
     Result<bool> as_bool() const;
@@ -135,7 +152,8 @@ public:
     Result<const Array*> as_array() const;
     Result<const Object*> as_object() const;
 
-    // The fallback covers absence and wrong kinds alike: for reading objects that a schema has checked.
+    // The fallback covers absence and wrong kinds alike: for reading objects that a schema has
+    // checked.
     bool bool_or(bool fallback) const noexcept;
     std::int64_t int_or(std::int64_t fallback) const noexcept;
     std::string_view string_or(std::string_view fallback) const noexcept;
@@ -159,8 +177,9 @@ struct ParseOptions {
 // Errors: invalid ("offset 17: duplicate key \"a\""), too_large (bytes or depth).
 Result<Value> parse(std::string_view text, const ParseOptions& options = {});
 
-std::string dump(const Value& value);         // compact, members in their order
-std::string dump_sorted(const Value& value);  // compact, members sorted by key: equal values give equal bytes
+std::string dump(const Value& value);  // compact, members in their order
+// compact, members sorted by key: equal values give equal bytes
+std::string dump_sorted(const Value& value);
 std::string dump_pretty(const Value& value);  // two spaces
 
 // One RFC 6901 reference token, escaped (~0, ~1).

@@ -45,7 +45,9 @@ struct std::hash<capstan::ObjectKey> {
 template <>
 struct std::hash<capstan::GroupVersionKind> {
     std::size_t operator()(const capstan::GroupVersionKind& gvk) const noexcept {
-        return (std::hash<std::string_view>{}(gvk.kind) * 31 + std::hash<std::string_view>{}(gvk.group)) * 31 +
+        return (std::hash<std::string_view>{}(gvk.kind) * 31 +
+                std::hash<std::string_view>{}(gvk.group)) *
+                   31 +
                std::hash<std::string_view>{}(gvk.version);
     }
 };

@@ -1,4 +1,5 @@
-// The C++ face of the plugin ABI: write a Controller, list it in make_plugin, end the file with CAPSTAN_PLUGIN.
+// The C++ face of the plugin ABI: write a Controller, list it in make_plugin, end the file with
+// CAPSTAN_PLUGIN.
 //
 //     class Greeter final : public capstan::Controller {
 //     public:
@@ -17,7 +18,8 @@
 //     }
 //     CAPSTAN_PLUGIN(make_plugin)
 //
-// The adapter behind the macro catches every exception at the border (CAPSTAN_E_PANIC). Thread tags as in capstan.h.
+// The adapter behind the macro catches every exception at the border (CAPSTAN_E_PANIC). Thread tags
+// as in capstan.h.
 #pragma once
 
 #include "capstan/capstan.h"
@@ -45,8 +47,10 @@ class HostTables;  // the host's extension tables, looked up once
 class Object {
 public:
     Object() noexcept = default;
-    Object(const capstan_ext_cache* table, const capstan_obj* handle) noexcept : table_(table), handle_(handle) {}
-    Object(Object&& other) noexcept : table_(other.table_), handle_(std::exchange(other.handle_, nullptr)) {}
+    Object(const capstan_ext_cache* table, const capstan_obj* handle) noexcept
+        : table_(table), handle_(handle) {}
+    Object(Object&& other) noexcept
+        : table_(other.table_), handle_(std::exchange(other.handle_, nullptr)) {}
     Object& operator=(Object&& other) noexcept;
     ~Object() { reset(); }
 
@@ -61,14 +65,18 @@ private:
     const capstan_obj* handle_{nullptr};
 };
 
-// Watched objects, read from memory. Errors: not_found; denied (no watch in the manifest); fenced, cancelled.
+// Watched objects, read from memory. Errors: not_found; denied (no watch in the manifest); fenced,
+// cancelled.
 class Cache {
 public:
     explicit Cache(Call& call) noexcept : call_(&call) {}
     Result<Object> get(std::string_view gk, const ObjectKey& key);
     Result<json::Value> get_value(std::string_view gk, const ObjectKey& key);
-    // Parsed objects, ordered by namespace and name. `selector`: Kubernetes label selector, "" for all.
-    Result<std::vector<json::Value>> list(std::string_view gk, std::string_view ns, std::string_view selector = "");
+    // Parsed objects, ordered by namespace and name. `selector`: Kubernetes label selector, "" for
+    // all.
+    Result<std::vector<json::Value>> list(std::string_view gk,
+                                          std::string_view ns,
+                                          std::string_view selector = "");
 
 private:
     Call* call_;
@@ -92,12 +100,21 @@ public:
     explicit Client(Call& call) noexcept : call_(&call) {}
     Result<Object> get(std::string_view gvk, const ObjectKey& key);
     Result<json::Value> get_value(std::string_view gvk, const ObjectKey& key);
-    Result<std::vector<json::Value>> list(std::string_view gvk, std::string_view ns, std::string_view selector = "");
-    // Server-side apply of exactly the fields in `intent`. Not sent when the cached object already has them.
-    Result<void> apply(std::string_view gvk, const json::Value& intent, const ApplyOptions& options = {});
-    Result<void> patch_json(std::string_view gvk, const ObjectKey& key, const json::Value& operations,
+    Result<std::vector<json::Value>> list(std::string_view gvk,
+                                          std::string_view ns,
+                                          std::string_view selector = "");
+    // Server-side apply of exactly the fields in `intent`. Not sent when the cached object already
+    // has them.
+    Result<void> apply(std::string_view gvk,
+                       const json::Value& intent,
+                       const ApplyOptions& options = {});
+    Result<void> patch_json(std::string_view gvk,
+                            const ObjectKey& key,
+                            const json::Value& operations,
                             std::string_view subresource = "");
-    Result<void> patch_merge(std::string_view gvk, const ObjectKey& key, const json::Value& patch,
+    Result<void> patch_merge(std::string_view gvk,
+                             const ObjectKey& key,
+                             const json::Value& patch,
                              std::string_view subresource = "");
     Result<void> create(std::string_view gvk, const json::Value& object);
     // `object` comes from this Client's get in the same call; only exactly it is deleted.
@@ -132,13 +149,15 @@ class HttpStream {
 public:
     HttpStream() noexcept = default;
     HttpStream(Call& call, capstan_http* handle) noexcept : call_(&call), handle_(handle) {}
-    HttpStream(HttpStream&& other) noexcept : call_(other.call_), handle_(std::exchange(other.handle_, nullptr)) {}
+    HttpStream(HttpStream&& other) noexcept
+        : call_(other.call_), handle_(std::exchange(other.handle_, nullptr)) {}
     HttpStream& operator=(HttpStream&& other) noexcept;
     ~HttpStream() { close(); }
 
     Result<void> write(std::string_view bytes);
     Result<int> head(json::Value* headers = nullptr);  // waits for the status
-    // Appends up to 64 KiB to `out`. 0: the end. timeout: `until` passed and the stream is still open.
+    // Appends up to 64 KiB to `out`. 0: the end. timeout: `until` passed and the stream is still
+    // open.
     Result<std::size_t> read(std::string& out, MonotonicTime until = kNever);
     void close() noexcept;
 
@@ -164,7 +183,8 @@ class Token {
 public:
     Token() noexcept = default;
     explicit Token(const HostTables& host);
-    Token(Token&& other) noexcept : host_(other.host_), handle_(std::exchange(other.handle_, nullptr)) {}
+    Token(Token&& other) noexcept
+        : host_(other.host_), handle_(std::exchange(other.handle_, nullptr)) {}
     Token& operator=(Token&& other) noexcept;
     ~Token() { reset(); }
     void notify() noexcept;  // [any]
@@ -176,7 +196,12 @@ private:
     capstan_token* handle_{nullptr};
 };
 
-enum class LogLevel : std::int32_t { error = CAPSTAN_LOG_ERROR, warn = CAPSTAN_LOG_WARN, info = CAPSTAN_LOG_INFO, debug = CAPSTAN_LOG_DEBUG };
+enum class LogLevel : std::int32_t {
+    error = CAPSTAN_LOG_ERROR,
+    warn = CAPSTAN_LOG_WARN,
+    info = CAPSTAN_LOG_INFO,
+    debug = CAPSTAN_LOG_DEBUG
+};
 
 // The host as an instance sees it, for its whole life. [any]
 class HostTables {
@@ -186,7 +211,9 @@ public:
     MonotonicTime now() const noexcept;
     WallTime wall_now() const noexcept;
     // Raw digest bytes. Errors: unsupported. `algorithm`: CAPSTAN_DIGEST_….
-    Result<std::string> digest(std::int32_t algorithm, std::string_view bytes, std::string_view key = "") const;
+    Result<std::string> digest(std::int32_t algorithm,
+                               std::string_view bytes,
+                               std::string_view key = "") const;
     // lower-case hex
     Result<std::string> sha256_hex(std::string_view bytes) const;
 
@@ -219,22 +246,31 @@ public:
     MonotonicTime deadline() const noexcept;
     MonotonicTime now() const noexcept { return host_->now(); }
     WallTime wall_now() const noexcept { return host_->wall_now(); }
-    bool enabled(std::string_view gate) const noexcept;  // false for a gate the manifest does not have
+    // false for a gate the manifest does not have
+    bool enabled(std::string_view gate) const noexcept;
 
     // ok: notified. Errors: timeout (`until` passed), cancelled, fenced.
     Result<void> wait(Token& token, MonotonicTime until);
-    Result<void> sleep_until(MonotonicTime until);  // ok: the time has come. Errors: cancelled, fenced
+    // ok: the time has come. Errors: cancelled, fenced
+    Result<void> sleep_until(MonotonicTime until);
 
     // Wakes a key of a controller of this plugin.
-    Result<void> enqueue(std::string_view controller, const ObjectKey& key, std::chrono::nanoseconds after = {});
+    Result<void> enqueue(std::string_view controller,
+                         const ObjectKey& key,
+                         std::chrono::nanoseconds after = {});
     // `type`: "Normal" or "Warning". Never blocks; a flood is cut by the host.
-    void event(const GroupVersionKind& gvk, const ObjectKey& regarding, std::string_view uid, std::string_view type,
-               std::string_view reason, std::string_view note);
+    void event(const GroupVersionKind& gvk,
+               const ObjectKey& regarding,
+               std::string_view uid,
+               std::string_view type,
+               std::string_view reason,
+               std::string_view note);
     void log(LogLevel level, std::string_view message, const json::Value& fields = {}) const {
         host_->log(level, message, fields);
     }
 
-    Error last_error(capstan_rc rc, std::string_view context) const;  // the host's detail of a failed call
+    // the host's detail of a failed call
+    Error last_error(capstan_rc rc, std::string_view context) const;
     const HostTables& host() const noexcept { return *host_; }
     capstan_call* handle() const noexcept { return handle_; }
 
@@ -250,11 +286,13 @@ struct Request {
     std::uint32_t attempt{0};
 };
 
-// What a reconcile says about its key. Exactly one of four; the object itself wakes the key in all of them.
+// What a reconcile says about its key. Exactly one of four; the object itself wakes the key in all
+// of them.
 class Outcome {
 public:
     static Outcome done() noexcept { return Outcome(CAPSTAN_OK, CAPSTAN_RETRY_NONE, {}, {}); }
-    static Outcome after(std::chrono::nanoseconds delay) noexcept {  // not a failure: look again then
+    // not a failure: look again then
+    static Outcome after(std::chrono::nanoseconds delay) noexcept {
         return Outcome(CAPSTAN_OK, CAPSTAN_RETRY_AFTER, delay, {});
     }
     static Outcome failed(const Error& error);  // again with back-off; honours error.retry_after
@@ -266,7 +304,10 @@ public:
     const std::string& message() const noexcept { return message_; }
 
 private:
-    Outcome(capstan_rc rc, std::int32_t retry, std::chrono::nanoseconds delay, std::string message) noexcept
+    Outcome(capstan_rc rc,
+            std::int32_t retry,
+            std::chrono::nanoseconds delay,
+            std::string message) noexcept
         : rc_(rc), retry_(retry), delay_(delay), message_(std::move(message)) {}
     capstan_rc rc_;
     std::int32_t retry_;
@@ -296,9 +337,12 @@ public:
     const std::string& path() const noexcept { return path_; }
     const std::string& query() const noexcept { return query_; }  // raw, without '?'
     std::string_view header(std::string_view lower_case_name) const noexcept;
-    const std::string& common_name() const noexcept { return common_name_; }  // verified client certificate, or ""
-    std::string query_value(std::string_view key) const;                      // decoded; "" when absent
-    Result<std::string> body();                                               // too_large above kBodyBytesMax
+    const std::string& common_name() const noexcept {
+        return common_name_;
+    }                                                     // verified client certificate, or ""
+    std::string query_value(std::string_view key) const;  // decoded; "" when absent
+    // too_large above kBodyBytesMax
+    Result<std::string> body();
     void respond(int status, std::string_view content_type, std::string_view body);
     void respond_json(int status, const json::Value& body);
 
@@ -315,10 +359,12 @@ public:
     virtual void handle(Call& call, Exchange& exchange) = 0;  // [worker]
 };
 
-// What make_plugin fills. Names must be those of the manifest; anything missing is refused at create.
+// What make_plugin fills. Names must be those of the manifest; anything missing is refused at
+// create.
 class Setup {
 public:
-    Setup(const HostTables& host, const json::Value& config) noexcept : host_(&host), config_(&config) {}
+    Setup(const HostTables& host, const json::Value& config) noexcept
+        : host_(&host), config_(&config) {}
     const HostTables& host() const noexcept { return *host_; }  // lives as long as the instance
     const json::Value& config() const noexcept { return *config_; }
     void controller(std::string name, std::unique_ptr<Controller> controller);
@@ -341,18 +387,26 @@ using MakePlugin = Result<void> (*)(Setup&);
 
 Code code_of(capstan_rc rc) noexcept;
 capstan_rc rc_of(Code code) noexcept;
-inline capstan_str to_str(std::string_view text) noexcept { return {text.data(), text.size()}; }
-inline std::string_view view_of(capstan_str text) noexcept { return {text.ptr, static_cast<std::size_t>(text.len)}; }
+inline capstan_str to_str(std::string_view text) noexcept {
+    return {text.data(), text.size()};
+}
+inline std::string_view view_of(capstan_str text) noexcept {
+    return {text.ptr, static_cast<std::size_t>(text.len)};
+}
 
 namespace detail {
-const capstan_plugin* plugin_entry(const capstan_host* host, MakePlugin make, const char* id,
+const capstan_plugin* plugin_entry(const capstan_host* host,
+                                   MakePlugin make,
+                                   const char* id,
                                    const char* version) noexcept;
 }
 
 }  // namespace capstan
 
 // CAPSTAN_PLUGIN_ID and CAPSTAN_PLUGIN_VERSION come from manifest.json through the build.
-#define CAPSTAN_PLUGIN(make)                                                                              \
-    extern "C" CAPSTAN_EXPORT const capstan_plugin* capstan_plugin_entry(const capstan_host* host) noexcept { \
-        return ::capstan::detail::plugin_entry(host, (make), CAPSTAN_PLUGIN_ID, CAPSTAN_PLUGIN_VERSION);  \
+#define CAPSTAN_PLUGIN(make)                                              \
+    extern "C" CAPSTAN_EXPORT const capstan_plugin* capstan_plugin_entry( \
+        const capstan_host* host) noexcept {                              \
+        return ::capstan::detail::plugin_entry(                           \
+            host, (make), CAPSTAN_PLUGIN_ID, CAPSTAN_PLUGIN_VERSION);     \
     }

@@ -7,7 +7,9 @@ namespace {
 
 constexpr std::chrono::seconds kDeadline{60};
 
-capstan_call* to_abi(FakeCall& call) noexcept { return reinterpret_cast<capstan_call*>(&call); }
+capstan_call* to_abi(FakeCall& call) noexcept {
+    return reinterpret_cast<capstan_call*>(&call);
+}
 
 FakeCall& open_call(FakeState& state, FakeCall& call) {
     call.state = &state;
@@ -48,15 +50,24 @@ PluginUnderTest::~PluginUnderTest() {
     }
 }
 
-Reconciled PluginUnderTest::reconcile(std::string_view controller, std::string_view gvk, const ObjectKey& key,
+Reconciled PluginUnderTest::reconcile(std::string_view controller,
+                                      std::string_view gvk,
+                                      const ObjectKey& key,
                                       std::uint32_t attempt) {
     FakeCall call;
-    open_call(host_.state(), call).deadline_ns = static_cast<std::uint64_t>((host_.now() + kDeadline).count());
+    open_call(host_.state(), call).deadline_ns =
+        static_cast<std::uint64_t>((host_.now() + kDeadline).count());
     const auto parsed = GroupVersionKind::parse(gvk);
     const GroupVersionKind kind = parsed ? parsed.value() : GroupVersionKind{};
     const capstan_request request{{sizeof(capstan_request), CAPSTAN_ABI},
-                                  str(controller), str(kind.group), str(kind.kind), str(key.ns), str(key.name),
-                                  call.deadline_ns, attempt, 0};
+                                  str(controller),
+                                  str(kind.group),
+                                  str(kind.kind),
+                                  str(key.ns),
+                                  str(key.name),
+                                  call.deadline_ns,
+                                  attempt,
+                                  0};
     const capstan_rc rc = table_->reconcile(ctl_, to_abi(call), &request);
     Reconciled result = call.done.value_or(Reconciled{});
     if (!call.done || rc == CAPSTAN_E_PANIC) {
@@ -79,14 +90,17 @@ capstan_rc PluginUnderTest::run_service(std::string_view name) {
     return rc;
 }
 
-ServerAnswer PluginUnderTest::request(std::string_view route, const json::Value& request_json, std::string_view body) {
+ServerAnswer PluginUnderTest::request(std::string_view route,
+                                      const json::Value& request_json,
+                                      std::string_view body) {
     const auto* server = extension<capstan_plugin_http_server>(*table_, "capstan.http-server/1");
     if (server == nullptr) {
         return {};
     }
     FakeCall call;
     open_call(host_.state(), call);
-    FakeExchange exchange{&host_.state(), json::dump(request_json), std::string(body), 0, {}, false};
+    FakeExchange exchange{
+        &host_.state(), json::dump(request_json), std::string(body), 0, {}, false};
     server->handle(ctl_, to_abi(call), str(route), reinterpret_cast<capstan_exchange*>(&exchange));
     host_.state().close_call(call);
     return std::move(exchange.answer);

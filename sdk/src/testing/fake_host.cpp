@@ -14,7 +14,10 @@ const void* get_ext(const capstan_host*, capstan_str id) noexcept {
     return found != nullptr ? found : fake_http_extension(view(id));
 }
 
-void log(const capstan_host* host, std::int32_t level, capstan_str message, capstan_str fields) noexcept {
+void log(const capstan_host* host,
+         std::int32_t level,
+         capstan_str message,
+         capstan_str fields) noexcept {
     to_fake(host)->logs.push_back({level, std::string(view(message)), std::string(view(fields))});
 }
 
@@ -44,7 +47,10 @@ void FakeState::run_until(MonotonicTime time) {
     now = std::max(now, time);
 }
 
-capstan_rc FakeState::enter(FakeCall* call, std::string_view verb, std::string_view kind, const ObjectKey& key,
+capstan_rc FakeState::enter(FakeCall* call,
+                            std::string_view verb,
+                            std::string_view kind,
+                            const ObjectKey& key,
                             std::string_view body) {
     calls.push_back({std::string(verb), std::string(kind), key, std::string(body)});
     ++call_count;
@@ -91,8 +97,12 @@ FakeHost::FakeHost() : state_(std::make_unique<FakeState>()) {
 }
 FakeHost::~FakeHost() = default;
 
-const capstan_host* FakeHost::host() const noexcept { return &state_->host; }
-json::Value FakeHost::put(json::Value object) { return state_->world.put(std::move(object)); }
+const capstan_host* FakeHost::host() const noexcept {
+    return &state_->host;
+}
+json::Value FakeHost::put(json::Value object) {
+    return state_->world.put(std::move(object));
+}
 bool FakeHost::erase(std::string_view gvk, const ObjectKey& key) {
     return state_->world.remove(group_kind_of(gvk), key, nullptr).has_value();
 }
@@ -107,36 +117,60 @@ std::vector<json::Value> FakeHost::all(std::string_view gvk) const {
     }
     return values;
 }
-void FakeHost::set_stale_cache(bool stale) { state_->stale_cache = stale; }
-MonotonicTime FakeHost::now() const noexcept { return state_->now; }
-void FakeHost::advance(std::chrono::nanoseconds duration) { state_->run_until(state_->now + duration); }
-void FakeHost::at(MonotonicTime time, std::function<void()> action) { state_->planned.emplace(time, std::move(action)); }
-void FakeHost::cancel() { state_->cancelled = true; }
+void FakeHost::set_stale_cache(bool stale) {
+    state_->stale_cache = stale;
+}
+MonotonicTime FakeHost::now() const noexcept {
+    return state_->now;
+}
+void FakeHost::advance(std::chrono::nanoseconds duration) {
+    state_->run_until(state_->now + duration);
+}
+void FakeHost::at(MonotonicTime time, std::function<void()> action) {
+    state_->planned.emplace(time, std::move(action));
+}
+void FakeHost::cancel() {
+    state_->cancelled = true;
+}
 void FakeHost::fail_call(std::size_t k, capstan_rc rc, bool sticky) {
     state_->fault_at = state_->call_count + k;
     state_->fault_rc = rc;
     state_->fault_sticky = sticky;
 }
-const std::vector<HostCall>& FakeHost::calls() const noexcept { return state_->calls; }
+const std::vector<HostCall>& FakeHost::calls() const noexcept {
+    return state_->calls;
+}
 std::size_t FakeHost::write_count() const noexcept {
     return static_cast<std::size_t>(
-        std::count_if(state_->calls.begin(), state_->calls.end(), [](const HostCall& call) { return call.changed; }));
+        std::count_if(state_->calls.begin(), state_->calls.end(), [](const HostCall& call) {
+            return call.changed;
+        }));
 }
 void FakeHost::clear_calls() {
     state_->calls.clear();
     state_->fault_at = 0;
 }
-void FakeHost::set_gate(std::string_view gate, bool enabled) { state_->gates[std::string(gate)] = enabled; }
+void FakeHost::set_gate(std::string_view gate, bool enabled) {
+    state_->gates[std::string(gate)] = enabled;
+}
 void FakeHost::on_http(std::function<HttpReply(const json::Value&, std::string_view)> handler) {
     state_->http_handler = std::move(handler);
 }
-const std::vector<EmittedEvent>& FakeHost::events() const noexcept { return state_->events; }
-const std::vector<LogLine>& FakeHost::logs() const noexcept { return state_->logs; }
-const std::vector<WokenKey>& FakeHost::woken() const noexcept { return state_->woken; }
+const std::vector<EmittedEvent>& FakeHost::events() const noexcept {
+    return state_->events;
+}
+const std::vector<LogLine>& FakeHost::logs() const noexcept {
+    return state_->logs;
+}
+const std::vector<WokenKey>& FakeHost::woken() const noexcept {
+    return state_->woken;
+}
 double FakeHost::metric(std::string_view series) const {
     const auto at = state_->series.find(series);
     return at == state_->series.end() ? 0 : at->second;
 }
-const std::string& FakeHost::refusal() const noexcept { return state_->refusal; }
+const std::string& FakeHost::refusal() const noexcept {
+    return state_->refusal;
+}
 
 }  // namespace capstan::testing

@@ -8,14 +8,22 @@ namespace capstan::testing {
 
 namespace {
 
-FakeHttp* to_fake(capstan_http* http) noexcept { return reinterpret_cast<FakeHttp*>(http); }
-FakeExchange* to_fake(capstan_exchange* exchange) noexcept { return reinterpret_cast<FakeExchange*>(exchange); }
+FakeHttp* to_fake(capstan_http* http) noexcept {
+    return reinterpret_cast<FakeHttp*>(http);
+}
+FakeExchange* to_fake(capstan_exchange* exchange) noexcept {
+    return reinterpret_cast<FakeExchange*>(exchange);
+}
 
-capstan_rc http_open(capstan_call* raw, capstan_str request_json, std::int64_t, capstan_http** out) noexcept {
+capstan_rc http_open(capstan_call* raw,
+                     capstan_str request_json,
+                     std::int64_t,
+                     capstan_http** out) noexcept {
     FakeCall* call = testing::to_fake(raw);
     auto request = json::parse(view(request_json));
     const std::string url(request ? json::View(request.value())["url"].string_or("") : "");
-    if (const capstan_rc rc = call->state->enter(call, "http.open", url, {}, view(request_json)); rc != CAPSTAN_OK) {
+    if (const capstan_rc rc = call->state->enter(call, "http.open", url, {}, view(request_json));
+        rc != CAPSTAN_OK) {
         return rc;
     }
     if (!request || url.empty() || !call->state->http_handler) {
@@ -33,7 +41,9 @@ capstan_rc http_write(capstan_http* raw, capstan_str bytes) noexcept {
     return CAPSTAN_OK;
 }
 
-capstan_rc http_await_head(capstan_http* raw, std::int32_t* status, capstan_str* headers_json) noexcept {
+capstan_rc http_await_head(capstan_http* raw,
+                           std::int32_t* status,
+                           capstan_str* headers_json) noexcept {
     FakeHttp& http = *to_fake(raw);
     if (!http.answered) {
         http.reply = http.call->state->http_handler(http.request, http.sent);
@@ -45,22 +55,32 @@ capstan_rc http_await_head(capstan_http* raw, std::int32_t* status, capstan_str*
     return http.reply.rc;
 }
 
-capstan_rc http_read(capstan_http* raw, char* buffer, std::uint64_t cap, std::uint64_t, std::uint64_t* n) noexcept {
+capstan_rc http_read(
+    capstan_http* raw, char* buffer, std::uint64_t cap, std::uint64_t, std::uint64_t* n) noexcept {
     FakeHttp& http = *to_fake(raw);
-    const std::size_t count = std::min<std::size_t>(static_cast<std::size_t>(cap), http.reply.body.size() - http.read_at);
+    const std::size_t count =
+        std::min<std::size_t>(static_cast<std::size_t>(cap), http.reply.body.size() - http.read_at);
     std::memcpy(buffer, http.reply.body.data() + http.read_at, count);
     http.read_at += count;
     *n = count;
     return CAPSTAN_OK;
 }
 
-void http_close(capstan_http* raw) noexcept { delete to_fake(raw); }
+void http_close(capstan_http* raw) noexcept {
+    delete to_fake(raw);
+}
 
-capstan_str request_json(capstan_exchange* raw) noexcept { return str(to_fake(raw)->request_json); }
+capstan_str request_json(capstan_exchange* raw) noexcept {
+    return str(to_fake(raw)->request_json);
+}
 
-capstan_rc exchange_read(capstan_exchange* raw, char* buffer, std::uint64_t cap, std::uint64_t* n) noexcept {
+capstan_rc exchange_read(capstan_exchange* raw,
+                         char* buffer,
+                         std::uint64_t cap,
+                         std::uint64_t* n) noexcept {
     FakeExchange& exchange = *to_fake(raw);
-    const std::size_t count = std::min<std::size_t>(static_cast<std::size_t>(cap), exchange.body.size() - exchange.read_at);
+    const std::size_t count = std::min<std::size_t>(static_cast<std::size_t>(cap),
+                                                    exchange.body.size() - exchange.read_at);
     std::memcpy(buffer, exchange.body.data() + exchange.read_at, count);
     exchange.read_at += count;
     *n = count;
@@ -98,10 +118,18 @@ capstan_rc end(capstan_exchange* raw) noexcept {
 }  // namespace
 
 const void* fake_http_extension(std::string_view id) noexcept {
-    static const capstan_ext_http kHttp{{sizeof(capstan_ext_http), CAPSTAN_ABI}, &http_open, &http_write,
-                                        &http_await_head, &http_read, &http_close};
+    static const capstan_ext_http kHttp{{sizeof(capstan_ext_http), CAPSTAN_ABI},
+                                        &http_open,
+                                        &http_write,
+                                        &http_await_head,
+                                        &http_read,
+                                        &http_close};
     static const capstan_ext_http_server kServer{{sizeof(capstan_ext_http_server), CAPSTAN_ABI},
-                                                 &request_json, &exchange_read, &respond, &exchange_write, &end};
+                                                 &request_json,
+                                                 &exchange_read,
+                                                 &respond,
+                                                 &exchange_write,
+                                                 &end};
     if (id == "capstan.http/1") {
         return &kHttp;
     }

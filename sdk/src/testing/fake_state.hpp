@@ -13,7 +13,7 @@ struct FakeObject {
     FakeState* state{nullptr};
     json::Value value;
     std::string bytes;
-    bool live{false};  // from client get: may be removed
+    bool live{false};                // from client get: may be removed
     std::deque<std::string> fields;  // what `field` has handed out
 };
 
@@ -65,14 +65,23 @@ public:
     json::Value put(json::Value object);
     Result<json::Value> create(std::string_view gvk, json::Value object);
     // `changed`: the stored object is another one now.
-    Result<json::Value> apply(std::string_view gvk, const json::Value& intent, std::string_view sub, bool dry_run,
+    Result<json::Value> apply(std::string_view gvk,
+                              const json::Value& intent,
+                              std::string_view sub,
+                              bool dry_run,
                               bool& changed);
-    Result<json::Value> patch(std::string_view gvk, const ObjectKey& key, std::int32_t type, const json::Value& body,
-                              std::string_view sub, bool& changed);
+    Result<json::Value> patch(std::string_view gvk,
+                              const ObjectKey& key,
+                              std::int32_t type,
+                              const json::Value& body,
+                              std::string_view sub,
+                              bool& changed);
     Result<void> remove(std::string_view gk, const ObjectKey& key, const json::Value* precondition);
     // `stale`: as it was one version ago.
     const json::Value* find(std::string_view gk, const ObjectKey& key, bool stale = false) const;
-    std::vector<const json::Value*> list(std::string_view gk, std::string_view ns, std::string_view selector,
+    std::vector<const json::Value*> list(std::string_view gk,
+                                         std::string_view ns,
+                                         std::string_view selector,
                                          bool stale) const;
 
 private:
@@ -83,8 +92,8 @@ private:
 
 std::string group_kind_of(std::string_view gvk);
 ObjectKey key_of(const json::Value& object);
-void merge_patch(json::Value& target, const json::Value& patch);                       // RFC 7386
-Result<void> json_patch(json::Value& target, const json::Value& operations);           // RFC 6902
+void merge_patch(json::Value& target, const json::Value& patch);              // RFC 7386
+Result<void> json_patch(json::Value& target, const json::Value& operations);  // RFC 6902
 
 struct FakeState {
     capstan_host host{};
@@ -108,7 +117,10 @@ struct FakeState {
 
     void run_until(MonotonicTime time);  // moves the clock, running what is planned
     // Records a host call and says whether it may go on.
-    capstan_rc enter(FakeCall* call, std::string_view verb, std::string_view kind = "", const ObjectKey& key = {},
+    capstan_rc enter(FakeCall* call,
+                     std::string_view verb,
+                     std::string_view kind = "",
+                     const ObjectKey& key = {},
                      std::string_view body = "");
     capstan_rc refuse(FakeCall* call, const Error& error);  // remembers the detail
     FakeObject* hand_out(FakeCall* call, const json::Value& value, bool live);
@@ -119,9 +131,17 @@ const void* fake_extension(std::string_view id) noexcept;       // fake_tables.c
 const void* fake_http_extension(std::string_view id) noexcept;  // fake_http.cpp
 const void* fake_digest_extension() noexcept;                   // digests.cpp
 
-inline FakeCall* to_fake(capstan_call* call) noexcept { return reinterpret_cast<FakeCall*>(call); }
-inline FakeState* to_fake(const capstan_host* host) noexcept { return static_cast<FakeState*>(host->self); }
-inline std::string_view view(capstan_str text) noexcept { return {text.ptr, static_cast<std::size_t>(text.len)}; }
-inline capstan_str str(std::string_view text) noexcept { return {text.data(), text.size()}; }
+inline FakeCall* to_fake(capstan_call* call) noexcept {
+    return reinterpret_cast<FakeCall*>(call);
+}
+inline FakeState* to_fake(const capstan_host* host) noexcept {
+    return static_cast<FakeState*>(host->self);
+}
+inline std::string_view view(capstan_str text) noexcept {
+    return {text.ptr, static_cast<std::size_t>(text.len)};
+}
+inline capstan_str str(std::string_view text) noexcept {
+    return {text.data(), text.size()};
+}
 
 }  // namespace capstan::testing

@@ -23,7 +23,8 @@ void erase_dropped(json::Value& target, const json::Value& before, const json::V
         }
         if (member.value.is_object()) {
             const json::Value none = json::object();
-            erase_dropped(*inner, member.value, kept != nullptr && kept->is_object() ? *kept : none);
+            erase_dropped(
+                *inner, member.value, kept != nullptr && kept->is_object() ? *kept : none);
             if (kept == nullptr && inner->is_object() && inner->if_object()->empty()) {
                 target.erase(member.key);
             }
@@ -33,8 +34,12 @@ void erase_dropped(json::Value& target, const json::Value& before, const json::V
     }
 }
 
-bool has_finalizers(const json::Value& object) { return !json::View(object)["metadata"]["finalizers"].array().empty(); }
-bool is_deleting(const json::Value& object) { return json::View(object)["metadata"]["deletionTimestamp"].present(); }
+bool has_finalizers(const json::Value& object) {
+    return !json::View(object)["metadata"]["finalizers"].array().empty();
+}
+bool is_deleting(const json::Value& object) {
+    return json::View(object)["metadata"]["deletionTimestamp"].present();
+}
 
 // A write through the main resource keeps the status, one through "status" keeps all but it.
 json::Value split_status(const json::Value& stored, json::Value wanted, std::string_view sub) {
@@ -49,7 +54,9 @@ json::Value split_status(const json::Value& stored, json::Value wanted, std::str
     return result;
 }
 
-Result<void> check_preconditions(const json::Value& stored, const json::Value& wanted, std::string_view gk,
+Result<void> check_preconditions(const json::Value& stored,
+                                 const json::Value& wanted,
+                                 std::string_view gk,
                                  const ObjectKey& key) {
     for (const std::string_view field : {"resourceVersion", "uid"}) {
         const auto given = json::View(wanted)["metadata"][field].string_or("");
@@ -69,7 +76,8 @@ std::string group_kind_of(std::string_view gvk) {
 
 ObjectKey key_of(const json::Value& object) {
     const json::View metadata = json::View(object)["metadata"];
-    return {std::string(metadata["namespace"].string_or("")), std::string(metadata["name"].string_or(""))};
+    return {std::string(metadata["namespace"].string_or("")),
+            std::string(metadata["name"].string_or(""))};
 }
 
 json::Value& FakeWorld::store(const Slot& slot, json::Value next) {
@@ -80,7 +88,8 @@ json::Value& FakeWorld::store(const Slot& slot, json::Value next) {
         metadata.set("generation", 1);
         metadata.set("creationTimestamp", "2026-01-01T00:00:00Z");
     } else {
-        for (const std::string_view kept : {"uid", "generation", "creationTimestamp", "deletionTimestamp"}) {
+        for (const std::string_view kept :
+             {"uid", "generation", "creationTimestamp", "deletionTimestamp"}) {
             const json::View value = json::View(entry.current)["metadata"][kept];
             if (value.present()) {
                 metadata.set(kept, *value.value());
@@ -88,7 +97,8 @@ json::Value& FakeWorld::store(const Slot& slot, json::Value next) {
         }
         const json::Value* before = entry.current.find("spec");
         const json::Value* after = next.find("spec");
-        if ((before == nullptr) != (after == nullptr) || (before != nullptr && !(*before == *after))) {
+        if ((before == nullptr) != (after == nullptr) ||
+            (before != nullptr && !(*before == *after))) {
             metadata.set("generation", json::View(metadata)["generation"].int_or(0) + 1);
         }
     }
@@ -103,7 +113,8 @@ json::Value& FakeWorld::store(const Slot& slot, json::Value next) {
 
 json::Value FakeWorld::put(json::Value object) {
     const json::View view(object);
-    const std::string gk = GroupVersionKind::from_api_version(view["apiVersion"].string_or(""), view["kind"].string_or(""))
+    const std::string gk = GroupVersionKind::from_api_version(view["apiVersion"].string_or(""),
+                                                              view["kind"].string_or(""))
                                .group_kind();
     const ObjectKey key = key_of(object);
     return store({gk, key}, std::move(object));
@@ -119,7 +130,10 @@ Result<json::Value> FakeWorld::create(std::string_view gvk, json::Value object) 
     return store({gk, key}, std::move(object));
 }
 
-Result<json::Value> FakeWorld::apply(std::string_view gvk, const json::Value& intent, std::string_view sub, bool dry_run,
+Result<json::Value> FakeWorld::apply(std::string_view gvk,
+                                     const json::Value& intent,
+                                     std::string_view sub,
+                                     bool dry_run,
                                      bool& changed) {
     const std::string gk = group_kind_of(gvk);
     const ObjectKey key = key_of(intent);
@@ -148,8 +162,12 @@ Result<json::Value> FakeWorld::apply(std::string_view gvk, const json::Value& in
     return store({gk, key}, std::move(next));
 }
 
-Result<json::Value> FakeWorld::patch(std::string_view gvk, const ObjectKey& key, std::int32_t type,
-                                     const json::Value& body, std::string_view sub, bool& changed) {
+Result<json::Value> FakeWorld::patch(std::string_view gvk,
+                                     const ObjectKey& key,
+                                     std::int32_t type,
+                                     const json::Value& body,
+                                     std::string_view sub,
+                                     bool& changed) {
     const std::string gk = group_kind_of(gvk);
     const json::Value* stored = find(gk, key);
     if (stored == nullptr) {
@@ -167,7 +185,9 @@ Result<json::Value> FakeWorld::patch(std::string_view gvk, const ObjectKey& key,
     return changed ? store({gk, key}, std::move(next)) : next;
 }
 
-Result<void> FakeWorld::remove(std::string_view gk, const ObjectKey& key, const json::Value* precondition) {
+Result<void> FakeWorld::remove(std::string_view gk,
+                               const ObjectKey& key,
+                               const json::Value* precondition) {
     const auto at = entries_.find({std::string(gk), key});
     if (at == entries_.end() || at->second.current.is_null()) {
         return fail(problem(Code::not_found, "not found", gk, key));
@@ -196,7 +216,9 @@ const json::Value* FakeWorld::find(std::string_view gk, const ObjectKey& key, bo
     return value.is_null() ? nullptr : &value;
 }
 
-std::vector<const json::Value*> FakeWorld::list(std::string_view gk, std::string_view ns, std::string_view selector,
+std::vector<const json::Value*> FakeWorld::list(std::string_view gk,
+                                                std::string_view ns,
+                                                std::string_view selector,
                                                 bool stale) const {
     std::vector<const json::Value*> found;
     const auto parsed = LabelSelector::parse(selector);
@@ -248,7 +270,10 @@ std::string last_token(std::string_view pointer) {
     return token;
 }
 
-bool change_array(json::Array& array, const std::string& token, std::string_view op, const json::Value& value) {
+bool change_array(json::Array& array,
+                  const std::string& token,
+                  std::string_view op,
+                  const json::Value& value) {
     std::size_t index = array.size();
     const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), index);
     const bool append = token == "-" && op == "add";
@@ -267,7 +292,10 @@ bool change_array(json::Array& array, const std::string& token, std::string_view
     return true;
 }
 
-bool change(json::Value& target, std::string_view path, std::string_view op, const json::Value& value) {
+bool change(json::Value& target,
+            std::string_view path,
+            std::string_view op,
+            const json::Value& value) {
     if (path.empty() || path.front() != '/') {
         return false;
     }
@@ -304,8 +332,11 @@ Result<void> json_patch(json::Value& target, const json::Value& operations) {
             if (found == nullptr || !(*found == value)) {
                 return fail(Code::conflict, "test of " + std::string(path) + " failed");
             }
-        } else if ((op != "add" && op != "remove" && op != "replace") || !change(target, path, op, value)) {
-            return fail(Code::invalid, "operation " + std::string(op) + " on " + std::string(path) + " is not possible");
+        } else if ((op != "add" && op != "remove" && op != "replace") ||
+                   !change(target, path, op, value)) {
+            return fail(
+                Code::invalid,
+                "operation " + std::string(op) + " on " + std::string(path) + " is not possible");
         }
     }
     return ok();

@@ -1,2 +1,4 @@
 int capstan_test_dependency(void);
-__attribute__((visibility("default"))) int capstan_test_dependency(void) { return 0; }
+__attribute__((visibility("default"))) int capstan_test_dependency(void) {
+    return 0;
+}

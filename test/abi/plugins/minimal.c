@@ -18,8 +18,8 @@ struct capstan_ctl {
 
 #ifdef WITH_CONSTRUCTOR
 __attribute__((constructor)) static void run_at_load(void) {
-    const char *path = getenv("CAPSTAN_TEST_MARKER");
-    FILE *file = path != NULL ? fopen(path, "w") : NULL;
+    const char* path = getenv("CAPSTAN_TEST_MARKER");
+    FILE* file = path != NULL ? fopen(path, "w") : NULL;
     if (file != NULL) {
         fputs("constructor ran\n", file);
         fclose(file);
@@ -29,7 +29,9 @@ __attribute__((constructor)) static void run_at_load(void) {
 
 #ifdef WITH_STATIC_TLS
 static __thread int counter[8];
-int *tls_counter(void) { return counter; }
+int* tls_counter(void) {
+    return counter;
+}
 #endif
 
 #ifdef WITH_UNDEFINED
@@ -40,17 +42,17 @@ int capstan_test_nobody_defines_this(void);
 int capstan_test_dependency(void);
 #endif
 
-static capstan_rc create(const capstan_host *host, capstan_str config_json, capstan_ctl **ctl) {
+static capstan_rc create(const capstan_host* host, capstan_str config_json, capstan_ctl** ctl) {
     (void)host;
     (void)config_json;
     *ctl = calloc(1, sizeof **ctl);
     return *ctl != NULL ? CAPSTAN_OK : CAPSTAN_E_INTERNAL;
 }
-static capstan_rc start(capstan_ctl *ctl) {
+static capstan_rc start(capstan_ctl* ctl) {
     (void)ctl;
     return CAPSTAN_OK;
 }
-static capstan_rc reconcile(capstan_ctl *ctl, capstan_call *call, const capstan_request *request) {
+static capstan_rc reconcile(capstan_ctl* ctl, capstan_call* call, const capstan_request* request) {
     (void)ctl;
     (void)call;
     (void)request;
@@ -62,7 +64,7 @@ static capstan_rc reconcile(capstan_ctl *ctl, capstan_call *call, const capstan_
     return CAPSTAN_OK;
 #endif
 }
-static capstan_rc stop(capstan_ctl *ctl, uint64_t deadline_ns) {
+static capstan_rc stop(capstan_ctl* ctl, uint64_t deadline_ns) {
     (void)ctl;
     (void)deadline_ns;
 #ifdef WITH_STATIC_TLS
@@ -71,14 +73,23 @@ static capstan_rc stop(capstan_ctl *ctl, uint64_t deadline_ns) {
     return CAPSTAN_OK;
 #endif
 }
-static void destroy(capstan_ctl *ctl) { free(ctl); }
+static void destroy(capstan_ctl* ctl) {
+    free(ctl);
+}
 
 #ifndef WITHOUT_ENTRY
-const capstan_plugin *capstan_plugin_entry(const capstan_host *host) {
-    static const capstan_plugin plugin = {{sizeof(capstan_plugin), CAPSTAN_ABI},
-                                          {CODE_ID, sizeof CODE_ID - 1},
-                                          {CAPSTAN_PLUGIN_VERSION, sizeof CAPSTAN_PLUGIN_VERSION - 1},
-                                          create, start, reconcile, NULL, stop, destroy, NULL};
+const capstan_plugin* capstan_plugin_entry(const capstan_host* host) {
+    static const capstan_plugin plugin = {
+        {sizeof(capstan_plugin), CAPSTAN_ABI},
+        {CODE_ID, sizeof CODE_ID - 1},
+        {CAPSTAN_PLUGIN_VERSION, sizeof CAPSTAN_PLUGIN_VERSION - 1},
+        create,
+        start,
+        reconcile,
+        NULL,
+        stop,
+        destroy,
+        NULL};
 #ifdef WITH_REFUSAL
     static const char why[] = "the moon is not full";
     capstan_str text;
@@ -94,5 +105,7 @@ const capstan_plugin *capstan_plugin_entry(const capstan_host *host) {
 #endif
 
 #ifdef WITH_EXPORT
-CAPSTAN_EXPORT int capstan_test_extra_export(void) { return 1; }
+CAPSTAN_EXPORT int capstan_test_extra_export(void) {
+    return 1;
+}
 #endif

@@ -1,11 +1,13 @@
-// A plugin that does one thing wrong, chosen by its configuration: {"behaviour": NAME, "sleepMs": n}.
+// A plugin that does one thing wrong, chosen by its configuration: {"behaviour": NAME, "sleepMs":
+// n}.
 //
 //   throw-in-create       create throws
 //   fail-create           create returns an error
 //   throw-in-reconcile    every reconcile throws
 //   throw-odd-in-reconcile  … something that is no std::exception
 //   unknown-code          reconcile returns 4711
-//   sleep                 reconcile sleeps sleepMs of real time and looks neither at the deadline nor at cancellation
+//   sleep                 reconcile sleeps sleepMs of real time and looks neither at the deadline
+//                         nor at cancellation
 //   leak-object           reconcile takes a reference to its object and never releases it
 //   write-after-deadline  as sleep, then writes a ConfigMap "late"
 //   service-returns       the service "worker" returns at once, every time
@@ -34,7 +36,8 @@ public:
     Outcome reconcile(Call& call, const Request& request) override {
         const std::string& name = behaviour_.name;
         if (name == "throw-in-reconcile") {
-            throw std::runtime_error("thrown by the misbehaving plugin");  // tidy: allow throw: its behaviour
+            throw std::runtime_error(
+                "thrown by the misbehaving plugin");  // tidy: allow throw: its behaviour
         }
         if (name == "throw-odd-in-reconcile") {
             throw 42;  // tidy: allow throw: its behaviour
@@ -43,16 +46,21 @@ public:
             std::this_thread::sleep_for(behaviour_.sleep);  // tidy: allow sleep: its behaviour
         }
         if (name == "write-after-deadline") {
-            const Result<void> written = call.client().apply("v1/ConfigMap", {
-                {"apiVersion", "v1"},
-                {"kind", "ConfigMap"},
-                {"metadata", {{"namespace", request.key.ns}, {"name", "late"}}},
-            });
+            const Result<void> written = call.client().apply(
+                "v1/ConfigMap",
+                {
+                    {"apiVersion", "v1"},
+                    {"kind", "ConfigMap"},
+                    {"metadata", {{"namespace", request.key.ns}, {"name", "late"}}},
+                });
             return written ? Outcome::done() : Outcome::failed(written.error());
         }
         if (name == "leak-object") {
             const capstan_obj* object = nullptr;
-            call.host().cache->get(call.handle(), to_str("ConfigMap"), to_str(request.key.ns), to_str(request.key.name),
+            call.host().cache->get(call.handle(),
+                                   to_str("ConfigMap"),
+                                   to_str(request.key.ns),
+                                   to_str(request.key.name),
                                    &object);
         }
         return Outcome::done();
@@ -68,7 +76,8 @@ public:
 
     Result<void> run(Call& call) override {
         if (behaviour_.name == "service-throws") {
-            throw std::runtime_error("thrown by the misbehaving service");  // tidy: allow throw: its behaviour
+            throw std::runtime_error(
+                "thrown by the misbehaving service");  // tidy: allow throw: its behaviour
         }
         if (behaviour_.name == "service-returns") {
             return ok();
@@ -86,7 +95,8 @@ Result<void> make_plugin(Setup& setup) {
     const Behaviour behaviour{std::string(config["behaviour"].string_or("none")),
                               std::chrono::milliseconds(config["sleepMs"].int_or(0))};
     if (behaviour.name == "throw-in-create") {
-        throw std::runtime_error("thrown by create of the misbehaving plugin");  // tidy: allow throw: its behaviour
+        throw std::runtime_error(
+            "thrown by create of the misbehaving plugin");  // tidy: allow throw: its behaviour
     }
     if (behaviour.name == "fail-create") {
         return fail(Code::invalid, "create fails because the configuration asks for it");
@@ -106,15 +116,17 @@ const capstan_plugin* with_unknown_code(const capstan_plugin* plugin) {
         wrong = view_of(config).find("\"unknown-code\"") != std::string_view::npos;
         return inner_create(host, config, ctl);
     };
-    table.reconcile = [](capstan_ctl* ctl, capstan_call* call, const capstan_request* request) noexcept {
-        return wrong ? capstan_rc{4711} : inner(ctl, call, request);
-    };
+    table.reconcile =
+        [](capstan_ctl* ctl, capstan_call* call, const capstan_request* request) noexcept {
+            return wrong ? capstan_rc{4711} : inner(ctl, call, request);
+        };
     return &table;
 }
 
 }  // namespace
 
-extern "C" CAPSTAN_EXPORT const capstan_plugin* capstan_plugin_entry(const capstan_host* host) noexcept {
+extern "C" CAPSTAN_EXPORT const capstan_plugin* capstan_plugin_entry(
+    const capstan_host* host) noexcept {
     const capstan_plugin* plugin =
         capstan::detail::plugin_entry(host, make_plugin, CAPSTAN_PLUGIN_ID, CAPSTAN_PLUGIN_VERSION);
     return plugin == nullptr ? nullptr : with_unknown_code(plugin);

@@ -1,5 +1,5 @@
-// The reference plugin in C++: for each Greeting a ConfigMap "<name>-greeting" that holds its text, and a status that
-// names it. The same job as reference_c; one test runs both.
+// The reference plugin in C++: for each Greeting a ConfigMap "<name>-greeting" that holds its text,
+// and a status that names it. The same job as reference_c; one test runs both.
 #include "capstan/plugin.hpp"
 
 namespace {
@@ -14,7 +14,8 @@ public:
         const auto greeting = call.cache().get_value("demo.capstan.dev/Greeting", request.key);
         if (!greeting) {
             // Deleted; what it owned goes with it.
-            return greeting.error().code == Code::not_found ? Outcome::done() : Outcome::failed(greeting.error());
+            return greeting.error().code == Code::not_found ? Outcome::done()
+                                                            : Outcome::failed(greeting.error());
         }
         const Result<void> converged = converge(call, request.key, greeting.value());
         return converged ? Outcome::done() : Outcome::failed(converged.error());
@@ -24,27 +25,36 @@ private:
     static Result<void> converge(Call& call, const ObjectKey& key, const json::Value& greeting) {
         const std::string name = key.name + "-greeting";
         CAPSTAN_TRY(const auto uid, json::View(greeting)["metadata"]["uid"].as_string());
-        CAPSTAN_TRY(call.client().apply("v1/ConfigMap", {
-            {"apiVersion", "v1"},
-            {"kind", "ConfigMap"},
-            {"metadata", {
-                {"namespace", key.ns},
-                {"name", name},
-                {"ownerReferences", json::list({
-                    {{"apiVersion", "demo.capstan.dev/v1"}, {"kind", "Greeting"}, {"name", key.name},
-                     {"uid", uid}, {"controller", true}},
-                })},
-            }},
-            {"data", {{"text", json::View(greeting)["spec"]["text"].string_or("")}}},
-        }));
+        CAPSTAN_TRY(call.client().apply(
+            "v1/ConfigMap",
+            {
+                {"apiVersion", "v1"},
+                {"kind", "ConfigMap"},
+                {"metadata",
+                 {
+                     {"namespace", key.ns},
+                     {"name", name},
+                     {"ownerReferences",
+                      json::list({
+                          {{"apiVersion", "demo.capstan.dev/v1"},
+                           {"kind", "Greeting"},
+                           {"name", key.name},
+                           {"uid", uid},
+                           {"controller", true}},
+                      })},
+                 }},
+                {"data", {{"text", json::View(greeting)["spec"]["text"].string_or("")}}},
+            }));
         ApplyOptions status;
         status.subresource = "status";
-        return call.client().apply(kGreeting, {
-            {"apiVersion", "demo.capstan.dev/v1"},
-            {"kind", "Greeting"},
-            {"metadata", {{"namespace", key.ns}, {"name", key.name}}},
-            {"status", {{"configMap", name}}},
-        }, status);
+        return call.client().apply(kGreeting,
+                                   {
+                                       {"apiVersion", "demo.capstan.dev/v1"},
+                                       {"kind", "Greeting"},
+                                       {"metadata", {{"namespace", key.ns}, {"name", key.name}}},
+                                       {"status", {{"configMap", name}}},
+                                   },
+                                   status);
     }
 };
 
