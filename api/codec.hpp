@@ -1,8 +1,8 @@
-// What the generated types of api/ are made of: metadata, quantities, and reading and writing of
-// fields.
+// What the generated types of api/ are made of: metadata, quantities, and reading
+// and writing of fields.
 //
-// Errors of every decode(): invalid, "<path>: missing" or "<path>: expected …, found …". Thread:
-// values.
+// Errors of every decode(): invalid, "<path>: missing" or "<path>: expected …,
+// found …". Thread: values.
 #pragma once
 
 #include "capstan/error.hpp"

@@ -159,8 +159,8 @@ Actions LauncherFsm::on_terminate(std::string_view signal_text) {
         return {{Kind::kill, {}, {}, 0}};
     }
     const bool child_lives = state_ == State::running || state_ == State::restarting;
-    // Without a child nothing has touched the data since the last run: its marker stays what it
-    // was.
+    // Without a child nothing has touched the data since the last run: its
+    // marker stays what it was.
     if (!child_lives) {
         state_ = State::over;
         return {{Kind::exit, {}, {}, 0}};

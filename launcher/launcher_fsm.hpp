@@ -1,8 +1,8 @@
 // What the launcher does next: from container start to a running etcd, and to a clean end.
 //
 // Pure: feed it what happened, perform the actions it returns, in order. No I/O, no clock. The
-// driver is launcher.cpp. Source: the wrapper's contract (initialization, config, exit marker) and
-// docs/architecture.md.
+// driver is launcher.cpp. Source: the wrapper's contract (initialization, config, exit marker)
+// and docs/architecture.md.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace capstan::launcher {
 
-inline constexpr std::chrono::milliseconds kPollPeriod{
-    200};  // steward's answer to "initialised yet?"
+// steward's answer to "initialised yet?"
+inline constexpr std::chrono::milliseconds kPollPeriod{200};
 // after a failed initialisation; doubles
 inline constexpr std::chrono::milliseconds kFailurePauseFirst{500};
 inline constexpr std::chrono::milliseconds kFailurePauseMax{10'000};
@@ -42,8 +42,8 @@ using Actions = std::vector<Action>;
 
 class LauncherFsm {
 public:
-    // `marker`: text of the exit marker, "" when there is none. `run`: unique per process, names
-    // this initialisation.
+    // `marker`: text of the exit marker, "" when there is none. `run`: unique per process,
+    // names this initialisation.
     LauncherFsm(std::string_view marker, std::string run);
 
     Actions start();

@@ -1,7 +1,7 @@
 // The conditions this plugin keeps: Ready, AllMembersReady, AllMembersUpdated, ClusterIDMismatch.
 //
-// Pure. Types, statuses and reasons are etcd-druid's where the case is; quorum is counted from
-// spec.replicas.
+// Pure. Types, statuses and reasons are etcd-druid's where the case is; quorum is
+// counted from spec.replicas.
 #pragma once
 
 #include "plugins/custodian/members.hpp"

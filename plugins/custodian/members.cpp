@@ -35,8 +35,8 @@ struct Standing {
     std::string_view status, reason;
 };
 
-// Whether the EtcdMember says outright that etcd does not serve as a voter now. Silence says
-// nothing.
+// Whether the EtcdMember says outright that etcd does not serve as a voter
+// now. Silence says nothing.
 bool says_not_started(const World& world, const std::string& name) {
     auto member = world.members.find(name);
     if (member == world.members.end() || !member->second.status ||

@@ -45,8 +45,8 @@ struct World {
     WallTime now{};
 };
 
-// nullopt: the Etcd is gone. Errors: those of the cache; invalid (an object its own schema should
-//         have refused).
+// nullopt: the Etcd is gone. Errors: those of the cache; invalid (an object its own
+// schema should have refused).
 Result<std::optional<World>> observe(Call& call, const ObjectKey& key);
 
 }  // namespace capstan::custodian

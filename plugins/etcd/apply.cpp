@@ -61,8 +61,8 @@ Result<void> write_status(Call& call, const World& world, const Report& report) 
     return call.client().apply(gvk, intent, {.subresource = "status"});
 }
 
-// Stopping, a lost lease and a conflict say nothing about the Etcd: they are not recorded in its
-// status.
+// Stopping, a lost lease and a conflict say nothing about the Etcd: they are not
+// recorded in its status.
 bool worth_recording(Code code) {
     return code != Code::cancelled && code != Code::fenced && code != Code::conflict &&
            code != Code::timeout;

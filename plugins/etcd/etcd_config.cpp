@@ -63,8 +63,8 @@ json::Value member_config(const Cluster& cluster, const Member& member) {
     config.set("name", member.name);
     config.set("initial-advertise-peer-urls", member.peer_url);
     config.set("advertise-client-urls", member.client_url);
-    // Nanoseconds; the watch for delta snapshots lives on these. A duration as text would stop
-    // etcd.
+    // Nanoseconds; the watch for delta snapshots lives on these. A duration
+    // as text would stop etcd.
     config.set("experimental-watch-progress-notify-interval", 5'000'000'000);
     return config;
 }

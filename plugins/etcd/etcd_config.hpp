@@ -1,5 +1,5 @@
-// The configuration of etcd: for the whole cluster in etcd-druid's shape, and for one member as
-// etcd reads it.
+// The configuration of etcd: for the whole cluster in etcd-druid's shape, and for one
+// member as etcd reads it.
 //
 // Pure. Facts: etcd-druid's config map (component configmap). Thread: any.
 #pragma once

@@ -25,8 +25,8 @@ struct Child {
 struct World {
     api::Etcd etcd;
     std::vector<api::EtcdMember> members;  // controlled by this Etcd, by name
-    std::optional<std::int32_t>
-        set_replicas;  // spec.replicas of its StatefulSet; nullopt: there is none
+    // spec.replicas of its StatefulSet; nullopt: there is none
+    std::optional<std::int32_t> set_replicas;
     // filled only while the Etcd is being deleted; the StatefulSet first
     std::vector<Child> children;
     bool member_gate{false};
@@ -43,8 +43,8 @@ struct ChildKind {
 };
 const std::vector<ChildKind>& child_kinds();
 
-// nullopt: the Etcd is gone. Errors: those of the cache; invalid (an object that its own schema
-//         should have refused).
+// nullopt: the Etcd is gone. Errors: those of the cache; invalid (an object that its own
+// schema should have refused).
 Result<std::optional<World>> observe(Call& call, const ObjectKey& key);
 
 // The last entry of the transitions; nullptr: none yet.

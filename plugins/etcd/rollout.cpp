@@ -81,8 +81,8 @@ Rollout plan_rollout(const std::vector<api::EtcdMember>& existing,
         return rollout;
     }
     if (settled < names.size() / 2 + 1 && !standings[*next].settled) {
-        // No quorum to lose, and one member alone could not become well: all that are not well at
-        // once.
+        // No quorum to lose, and one member alone could not become well: all
+        // that are not well at once.
         for (std::size_t i = 0; i < names.size(); ++i) {
             rollout.hashes[i] = standings[i].settled ? rollout.hashes[i] : targets[i];
         }

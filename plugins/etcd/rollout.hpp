@@ -18,8 +18,8 @@ struct Rollout {
     std::string waiting_for;          // name of the member that is awaited; empty: none
 };
 
-// `targets`: the hash each member shall come to. A member without an EtcdMember starts with its
-// target.
+// `targets`: the hash each member shall come to. A member without an EtcdMember
+// starts with its target.
 Rollout plan_rollout(const std::vector<api::EtcdMember>& existing,
                      const std::vector<std::string>& names,
                      const std::vector<std::string>& targets);

@@ -19,8 +19,8 @@ bool reads_as_other(std::string_view text) {
     if (std::find(std::begin(kWords), std::end(kWords), lower) != std::end(kWords)) {
         return true;
     }
-    // Wider than YAML's numbers on purpose: quotes do no harm. Durations ("30m") and URLs do not
-    // match.
+    // Wider than YAML's numbers on purpose: quotes do no harm. Durations ("30m")
+    // and URLs do not match.
     return text.find_first_not_of("0123456789+-._:eE") == std::string_view::npos &&
            text.find_first_of("0123456789") != std::string_view::npos;
 }

@@ -1,8 +1,8 @@
-// What the steward is told: by its environment who it is, by `steward.yaml` how its member shall
-// run.
+// What the steward is told: by its environment who it is, by `steward.yaml`
+// how its member shall run.
 //
-// Contract: plugins/etcd/README.md. Unknown fields of steward.yaml are ignored, so the operator may
-// be newer. Values.
+// Contract: plugins/etcd/README.md. Unknown fields of steward.yaml are ignored, so the
+// operator may be newer. Values.
 #pragma once
 
 #include "capstan/error.hpp"

@@ -101,8 +101,8 @@ DataDirectory inspect_data_directory(const std::string& path) {
     }
     const bool has_database = fs::exists(member / "snap" / "db", error);
     if (!has_wal && !has_database) {
-        // etcd makes the directories before anything else: a process that died there has stored
-        // nothing.
+        // etcd makes the directories before anything else: a process that died
+        // there has stored nothing.
         return {DataDirectory::State::missing, {}};
     }
     if (!has_wal) {

@@ -15,8 +15,7 @@ struct DataDirectory {
 };
 
 // missing: no directory, or one without anything of etcd's in it. invalid: parts are missing,
-//         unreadable, or neither
-// meta page of the database is intact.
+// unreadable, or neither meta page of the database is intact.
 DataDirectory inspect_data_directory(const std::string& path);
 
 }  // namespace capstan::steward

@@ -7,8 +7,8 @@
 namespace capstan::steward {
 namespace {
 
-// A 64-bit integer of the gateway: text, or a number from a kinder server; absent is 0 (zero values
-// are left out).
+// A 64-bit integer of the gateway: text, or a number from a kinder server; absent is 0
+// (zero values are left out).
 Result<std::uint64_t> read_u64(const json::View& view) {
     if (!view.present()) {
         return std::uint64_t{0};

@@ -1,5 +1,5 @@
-// The few file operations of the steward. Errors: not_found, unavailable (with path and reason),
-// too_large.
+// The few file operations of the steward. Errors: not_found, unavailable (with path
+// and reason), too_large.
 #pragma once
 
 #include "capstan/error.hpp"

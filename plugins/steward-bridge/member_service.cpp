@@ -50,8 +50,8 @@ MonotonicTime MemberService::next_look(Call& call) const {
     return call.now() + (active_ && !answered_since_start_ ? kProbeStarting : kProbeRunning);
 }
 
-// What an earlier steward of this member reported. Without the API this waits: nothing is known to
-// be unknown.
+// What an earlier steward of this member reported. Without the API this waits: nothing
+// is known to be unknown.
 void MemberService::load_status(Call& call) {
     auto object = call.cache().get_value(kMemberGk, member_.identity().member_key());
     if (!object) {
@@ -143,8 +143,8 @@ void MemberService::initialise(Call& call, const RunRequest& request) {
     }
     auto configuration = read_configuration(call);
     if (!configuration || !status_loaded_) {
-        // With the API out of reach a restart goes on from the last good set (the data is there,
-        // the cluster runs).
+        // With the API out of reach a restart goes on from the last good set (the data is
+        // there, the cluster runs).
         const auto last_good =
             read_file(map.value().path(member_.identity().run_dir) + "/etcd.conf.yaml");
         if (last_good && !configuration && configuration.error().code != Code::invalid) {
@@ -268,8 +268,8 @@ void MemberService::probe(Call& call) {
     member_.set_status(seen.value().has_leader ? std::optional(seen.value()) : std::nullopt);
 }
 
-// A new configuration is applied only when the operator names its hash on this member: it decides
-// the order.
+// A new configuration is applied only when the operator names its hash on this
+// member: it decides the order.
 void MemberService::follow_configuration(Call& call) {
     if (!active_ || !answered_since_start_) {
         return;

@@ -1,8 +1,8 @@
-// The member's life: initialisation when its launcher asks, watching etcd while it runs, reporting
-// to EtcdMember.
+// The member's life: initialisation when its launcher asks, watching etcd while it runs,
+// reporting to EtcdMember.
 //
-// One service on one thread; decisions are in start_plan, member_status and render. Docs:
-// docs/architecture.md.
+// One service on one thread; decisions are in start_plan, member_status and render.
+// Docs: docs/architecture.md.
 #pragma once
 
 #include "plugins/steward-bridge/member.hpp"

@@ -8,8 +8,8 @@ namespace {
 using api::MemberState;
 using api::MemberSubState;
 
-// The status without the times of confirmation: what has to differ for a write before the refresh
-// is due.
+// The status without the times of confirmation: what has to differ for a write
+// before the refresh is due.
 json::Value facts_of(const api::EtcdMemberStatus& status) {
     api::EtcdMemberStatus plain = status;
     plain.observed_at.reset();

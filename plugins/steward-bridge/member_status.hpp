@@ -36,8 +36,8 @@ public:
     std::optional<api::MemberState> state() const;
     std::optional<api::MemberSubState> sub_state() const;
 
-    // Appends unless state, sub-state and reason repeat the newest entry; the oldest beyond
-    // kTransitionsMax go.
+    // Appends unless state, sub-state and reason repeat the newest entry; the oldest
+    // beyond kTransitionsMax go.
     void enter(api::MemberState state,
                std::optional<api::MemberSubState> sub_state,
                std::string reason,

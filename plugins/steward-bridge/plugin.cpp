@@ -9,8 +9,8 @@
 namespace capstan::steward {
 namespace {
 
-// Wakes the member service when its EtcdMember or its configuration changes; the service does the
-// work.
+// Wakes the member service when its EtcdMember or its configuration changes; the
+// service does the work.
 class Waker final : public Controller {
 public:
     explicit Waker(Member& member) noexcept : member_(member) {}

@@ -18,15 +18,15 @@ namespace capstan::steward {
 class PodMap {
 public:
     PodMap() = default;  // Kubernetes: maps everything to itself
-    // {"paths": {"/var/etcd": "/dir"}, "names": {"main-0.main-peer.ns.svc": "127.77.0.2" or [..]},
-    // "podIP": ".."}
+    // {"paths": {"/var/etcd": "/dir"}, "names": {"main-0.main-peer.ns.svc": "127.77.0.2"
+    // or [..]}, "podIP": ".."}
     static Result<PodMap> decode(const json::Value& value);
     // the file of CAPSTAN_POD_MAP, empty when unset. Errors: invalid, unavailable
     static Result<PodMap> load();
 
     std::string path(std::string_view path) const;  // longest mapped prefix wins
-    // "http://name:2380" -> "http://127.77.0.2:2380"; 0.0.0.0 -> the pod's address. Errors: not_found, a name that
-    // has no address yet.
+    // "http://name:2380" -> "http://127.77.0.2:2380"; 0.0.0.0 -> the pod's address. Errors:
+    // not_found, a name that has no address yet.
     Result<std::string> url(std::string_view url) const;
     // All addresses behind one URL's name: a Service has one for each ready pod. Empty: none ready.
     std::vector<std::string> urls(std::string_view url) const;

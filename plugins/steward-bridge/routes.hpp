@@ -1,5 +1,5 @@
-// The steward's HTTP API: what launchers and operators ask. Contract: plugins/etcd/README.md and
-// README.md here.
+// The steward's HTTP API: what launchers and operators ask. Contract:
+// plugins/etcd/README.md and README.md here.
 #pragma once
 
 #include "plugins/steward-bridge/member.hpp"

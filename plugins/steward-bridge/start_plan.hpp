@@ -1,8 +1,8 @@
 // How a member decides to start, wait, join or give up: the table everything's safety hangs on.
 //
 // Pure. Source: docs/architecture.md, "Start of a member". This first form performs start,
-// bootstrap and wait; what needs a learner or a restoration is decided here and refused with a
-// reason by the caller.
+// bootstrap and wait; what needs a learner or a restoration is decided here and refused with
+// a reason by the caller.
 #pragma once
 
 #include "plugins/steward-bridge/data_directory.hpp"

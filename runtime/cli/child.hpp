@@ -20,8 +20,8 @@ inline constexpr std::chrono::milliseconds kChildPauseMax{10'000};
 // Thread: [io].
 class Child {
 public:
-    // `argv[0]` is the program; output of the child is appended to `log_path`. on_exit: each time
-    // it ended by itself.
+    // `argv[0]` is the program; output of the child is appended to `log_path`. on_exit: each
+    // time it ended by itself.
     Child(net::IoLoop& loop,
           std::vector<std::string> argv,
           std::string log_path,

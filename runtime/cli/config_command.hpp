@@ -1,5 +1,5 @@
-// `capstan inspect`, `capstan config check|print`: look, run nothing. Exit codes as in
-// docs/operations.md.
+// `capstan inspect`, `capstan config check|print`: look, run nothing. Exit codes as
+// in docs/operations.md.
 #pragma once
 
 #include <string>

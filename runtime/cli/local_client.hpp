@@ -19,8 +19,8 @@ public:
     // borrowed; outlives *this
     explicit LocalClient(local::ApiServer& server) noexcept : server_(server) {}
 
-    // Errors of all: as the server's Status says (code, message); not_found also for a kind that is
-    // not served.
+    // Errors of all: as the server's Status says (code, message); not_found also for a
+    // kind that is not served.
     Result<json::Value> get(const GroupVersionKind& gvk, const ObjectKey& key);
     Result<std::vector<json::Value>> list(const GroupVersionKind& gvk, const std::string& ns);
     // The rows kubectl would show, header first. `wide`: all columns.

@@ -62,8 +62,8 @@ LocalCluster::~LocalCluster() {
 Result<std::unique_ptr<LocalCluster>> LocalCluster::create(net::IoLoop& loop,
                                                            const Paths& paths,
                                                            LocalClusterOptions options) {
-    std::unique_ptr<LocalCluster> cluster(
-        new LocalCluster(loop, paths, std::move(options)));  // tidy: allow new, private constructor
+    // tidy: allow new, private constructor
+    std::unique_ptr<LocalCluster> cluster(new LocalCluster(loop, paths, std::move(options)));
     CAPSTAN_TRY(cluster->open_directory());
     CAPSTAN_TRY(cluster->start_server());
     CAPSTAN_TRY(cluster->install_crds());

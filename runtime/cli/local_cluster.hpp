@@ -1,5 +1,5 @@
-// The parts of `capstan up` in one process: embedded API server on TLS, node, operator child. One
-// owner, one loop.
+// The parts of `capstan up` in one process: embedded API server on TLS, node, operator
+// child. One owner, one loop.
 //
 // Everything is started in create() in this order and ended in reverse; a failure leaves nothing
 // running that was not running before. Thread: [io], the main thread.
@@ -46,8 +46,8 @@ public:
     local::Node& node() noexcept { return *node_; }
     const std::string& url() const noexcept { return url_; }
     std::string kubeconfig_path() const { return options_.dir + "/kubeconfig"; }
-    // The operator ended with a code that trying again does not change: 2 configuration, 3 plugin.
-    // [io]
+    // The operator ended with a code that trying again does not change: 2
+    // configuration, 3 plugin. [io]
     void on_operator_refused(std::function<void(int code)> refused) {
         operator_refused_ = std::move(refused);
     }

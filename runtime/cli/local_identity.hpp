@@ -20,8 +20,8 @@ struct LocalIdentity {
     net::KeyPair operator_;  // CN capstan-operator, no group: RBAC decides
     std::string token_key;
 
-    // `dir`: absolute, exists. Errors: unavailable (names the file), invalid (a damaged file, with
-    // the remedy).
+    // `dir`: absolute, exists. Errors: unavailable (names the file), invalid (a damaged
+    // file, with the remedy).
     static Result<LocalIdentity> load_or_create(const std::string& dir, WallTime now);
 };
 

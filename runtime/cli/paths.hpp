@@ -1,5 +1,5 @@
-// Where the program, its plugins, CRDs and helpers are: installed, or in a build tree beside the
-// binary.
+// Where the program, its plugins, CRDs and helpers are: installed, or in a build
+// tree beside the binary.
 //
 // Installed: PREFIX/bin/capstan, PREFIX/lib/capstan/plugins/*.so, PREFIX/share/capstan/crds. Build
 // tree: plugins/*.so, launcher/ and chart/crds below the directory of the binary. Thread: any.
@@ -23,8 +23,7 @@ struct Paths {
 };
 
 // Directories that may hold etcd, best first: $CAPSTAN_ETCD_DIR, .capstan/etcd/bin of `dir`, then
-// $PATH.
-// Errors: not_found, with the remedy.
+// $PATH. Errors: not_found, with the remedy.
 Result<std::string> find_etcd_dir(const std::string& dir);
 
 std::string absolute_path(const std::string& path);

@@ -24,8 +24,8 @@ void refuse(net::ServerExchange& exchange,
                      }));
 }
 
-// A followed log: bytes in order, the end when the container has ended, and nothing after the peer
-// has gone.
+// A followed log: bytes in order, the end when the container has ended, and nothing
+// after the peer has gone.
 class Follow : public std::enable_shared_from_this<Follow> {
 public:
     explicit Follow(std::shared_ptr<net::ServerExchange> exchange)

@@ -1,5 +1,5 @@
-// GET …/pods/NAME/log on the local node: in one piece, or followed until the container ends.
-// Thread: [io].
+// GET …/pods/NAME/log on the local node: in one piece, or followed until the
+// container ends. Thread: [io].
 #pragma once
 
 #include "runtime/local/apiserver/api_types.hpp"

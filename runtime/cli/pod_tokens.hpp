@@ -1,5 +1,5 @@
-// Bearer tokens of local mode: who a pod is, signed with a key of this directory. Nothing is stored
-// per token.
+// Bearer tokens of local mode: who a pod is, signed with a key of this directory.
+// Nothing is stored per token.
 //
 // Form: "capstan.<hex of {"ns","sa","pod","uid"}>.<hex HMAC-SHA256>". Thread: any.
 #pragma once

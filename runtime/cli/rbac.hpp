@@ -9,9 +9,9 @@
 
 namespace capstan::cli {
 
-// ClusterRole `name`: the union of every manifest's permissions and grants (the API server lets
-// nobody grant what he does not have), and what the host itself writes: Events and, for leader
-// election, Leases.
+// ClusterRole `name`: the union of every manifest's permissions and grants (the API server
+// lets nobody grant what he does not have), and what the host itself writes: Events and, for
+// leader election, Leases.
 json::Value cluster_role(const std::string& name, const std::vector<plugin::Manifest>& manifests);
 json::Value cluster_role_binding(const std::string& name, const std::string& user);
 

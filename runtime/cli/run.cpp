@@ -51,8 +51,8 @@ Result<config::OperatorConfig> load_config(const RunOptions& options) {
         config.api.enabled = true;
         config.api.port = static_cast<std::uint16_t>(
             std::atoi(environment("CAPSTAN_API_PORT").value_or("8080").c_str()));
-        // Containers of a pod share 127.0.0.1, except in local mode, where the pod has an address
-        // of its own.
+        // Containers of a pod share 127.0.0.1, except in local mode, where the pod has
+        // an address of its own.
         const bool local = environment("CAPSTAN_POD_MAP").has_value();
         config.api.address = local ? environment("POD_IP").value_or("127.0.0.1") : "127.0.0.1";
         config.ops.address = config.api.address;
@@ -72,8 +72,8 @@ Result<config::OperatorConfig> load_config(const RunOptions& options) {
     return config;
 }
 
-// Everything between the configuration and a running Runtime. Members are destroyed in reverse
-// order.
+// Everything between the configuration and a running Runtime. Members are
+// destroyed in reverse order.
 class Host {
 public:
     Host(config::OperatorConfig config, std::vector<std::string> plugin_dirs)

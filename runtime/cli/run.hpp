@@ -1,5 +1,5 @@
-// `capstan run`: loads the configured plugins and runs them against an API server until told to
-// stop. Thread: main.
+// `capstan run`: loads the configured plugins and runs them against an API server until told
+// to stop. Thread: main.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct RunOptions {
     std::string kubeconfig;                // overrides the configuration
 };
 
-// Exit code: 0 stopped in order, 1 something did not stop in time, 2 configuration, 3 plugin, 4 API
-// server unreachable.
+// Exit code: 0 stopped in order, 1 something did not stop in time, 2 configuration, 3 plugin, 4
+// API server unreachable.
 int run(const RunOptions& options);
 
 }  // namespace capstan::cli

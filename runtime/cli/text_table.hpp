@@ -8,8 +8,8 @@
 
 namespace capstan::cli {
 
-std::string text_table(
-    const std::vector<std::vector<std::string>>& rows);  // ends with a newline; "" without rows
+// ends with a newline; "" without rows
+std::string text_table(const std::vector<std::vector<std::string>>& rows);
 
 // The rows of a meta.k8s.io Table, header first in upper case. `wide`: columns of every priority.
 // `with_namespace`: a first column with each row's namespace.

@@ -48,8 +48,8 @@ struct Applied {
     std::string file;
 };
 
-// Every document of every file, checked as far as that is possible without a server: all problems
-// at once.
+// Every document of every file, checked as far as that is possible without a
+// server: all problems at once.
 Result<std::vector<config::Document>> load_manifests(const std::vector<std::string>& files) {
     std::vector<config::Document> all;
     std::string problems;

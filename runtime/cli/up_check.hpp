@@ -1,5 +1,5 @@
-// What `capstan up --once` proves before it ends: a put through one member, read back through every
-// other.
+// What `capstan up --once` proves before it ends: a put through one member, read
+// back through every other.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -13,8 +13,8 @@
 
 namespace capstan::cli {
 
-// Thread: [io]. `done` runs once: a sentence, or the error (unavailable, invalid: a member gave
-// another value).
+// Thread: [io]. `done` runs once: a sentence, or the error (unavailable, invalid: a
+// member gave another value).
 class UpCheck {
 public:
     // `endpoints`: client URLs of the members. Empty is an error.

@@ -78,8 +78,8 @@ void read_limits(Reader& reader, LimitsConfig& limits) {
     reader.duration("cacheSyncTimeout", limits.cache_sync_timeout, seconds(1), hours(1));
 }
 
-// leaseDuration > renewDeadline > retryPeriod x 1.2 (client-go's jitter), or two leaders can
-// overlap.
+// leaseDuration > renewDeadline > retryPeriod x 1.2 (client-go's jitter), or
+// two leaders can overlap.
 void read_election(Reader& reader, LeaderElectionConfig& election) {
     reader.boolean("enabled", election.enabled);
     reader.text("leaseName", election.lease_name);

@@ -1,8 +1,8 @@
-// The file of `capstan run --config FILE`: apiVersion config.capstan.dev/v1alpha1, kind
-// OperatorConfig.
+// The file of `capstan run --config FILE`: apiVersion
+// config.capstan.dev/v1alpha1, kind OperatorConfig.
 //
-// docs/config.example.yaml shows every key with its default. Keys are public: additive only.
-// Thread: values.
+// docs/config.example.yaml shows every key with its default. Keys are public:
+// additive only. Thread: values.
 #pragma once
 
 #include "capstan/error.hpp"

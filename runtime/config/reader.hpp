@@ -1,10 +1,12 @@
-// Strict reading of a Document: unknown keys, wrong types and values out of range, all reported at
-// once.
+// Strict reading of a Document: unknown keys, wrong types and values out of range,
+// all reported at once.
 //
 //     Problems problems(document);
 //     Reader root(document.value, "", problems);
-//     root.object("logging", [&](Reader& logging) { logging.choice("level", level, {"debug", "info"}); });
-//     root.finish();                                   // what was not asked for is unknown
+//     root.object("logging", [&](Reader& logging) {
+//         logging.choice("level", level, {"debug", "info"});
+//     });
+//     root.finish();  // what was not asked for is unknown
 //
 // Absent and null members leave the output as it was (its default). Thread: one.
 #pragma once
@@ -42,8 +44,8 @@ public:
     void integer(std::string_view key, I& out, std::int64_t min, std::int64_t max) {
         integer(key, min, max, [&out](std::int64_t value) { out = static_cast<I>(value); });
     }
-    // Text with a unit ("15s", "1h30m"). A bare number is refused, except 0 where `min` allows it;
-    // "" is refused.
+    // Text with a unit ("15s", "1h30m"). A bare number is refused, except 0 where `min`
+    // allows it; "" is refused.
     void duration(std::string_view key,
                   std::chrono::nanoseconds& out,
                   std::chrono::nanoseconds min,

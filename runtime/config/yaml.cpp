@@ -63,8 +63,8 @@ private:
     std::vector<std::size_t> starts_;
 };
 
-// Builds one Document from yaml-cpp's events. Keeps going after a problem, so that all are
-// reported.
+// Builds one Document from yaml-cpp's events. Keeps going after a problem, so
+// that all are reported.
 class Builder final : public YAML::EventHandler {
 public:
     Builder(Document& document, const LoadOptions& options, const Lines& lines)
@@ -371,9 +371,10 @@ Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
             break;
         }
         text.append(buffer, count);
+        // load() says it
         if (text.size() > bytes_max) {
             break;
-        }  // load() says it
+        }
     }
     if (std::ferror(file.get()) != 0) {
         return refuse(errno);

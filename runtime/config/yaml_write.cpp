@@ -21,8 +21,8 @@ bool is_reserved_word(std::string_view text) {
     return false;
 }
 
-// Only what can be nothing but text in any YAML: starts with a letter or a slash, then harmless
-// characters.
+// Only what can be nothing but text in any YAML: starts with a letter or a slash,
+// then harmless characters.
 bool is_plain_safe(std::string_view text) {
     if (text.empty() || is_reserved_word(text)) {
         return false;

@@ -1,5 +1,5 @@
-// One call in progress: a reconcile, a service run or a request. The capability behind a
-// capstan_call handle.
+// One call in progress: a reconcile, a service run or a request. The capability behind
+// a capstan_call handle.
 //
 // The handle stays valid from begin to end; afterwards every host function answers E_FENCED.
 // Deadlines need nobody's help: each host function looks at the clock. Internal to runtime/control.
@@ -70,8 +70,8 @@ struct CallState : std::enable_shared_from_this<CallState> {
     // When check() changes by itself; kNever.
     MonotonicTime next_change() const noexcept;
 
-    // Blocks until `ready` (asked at each notice), the time, or the end of the call's right to
-    // wait.
+    // Blocks until `ready` (asked at each notice), the time, or the end of
+    // the call's right to wait.
     capstan_rc wait(Signal& signal, const std::function<bool()>& ready, MonotonicTime until);
 
     void add_waiter(Signal& signal);
@@ -129,15 +129,15 @@ public:
     CurrentCall& operator=(const CurrentCall&) = delete;
 };
 
-// Detail of the last failed host function on this thread, as capstan.call/1 last_error_json gives
-// it.
+// Detail of the last failed host function on this thread, as capstan.call/1
+// last_error_json gives it.
 capstan_rc report(const Error& error) noexcept;
 capstan_rc report(capstan_rc rc, std::string_view message) noexcept;
 void clear_report() noexcept;
 capstan_str last_report() noexcept;
 
-// The call behind a handle when host functions may go on with it; else nullptr, and *rc is what to
-// return.
+// The call behind a handle when host functions may go on with it; else nullptr, and
+// *rc is what to return.
 std::shared_ptr<CallState> enter(capstan_call* handle,
                                  capstan_rc* rc,
                                  bool even_when_cancelled = false) noexcept;

@@ -306,8 +306,8 @@ void Controller::run(const queue::Item& item, Worker& self) {
     refill_after_overflow();
 }
 
-// An asynchronous plugin returned; the result comes through reconcile_done. The worker stays with
-// its key.
+// An asynchronous plugin returned; the result comes through reconcile_done. The
+// worker stays with its key.
 capstan_rc Controller::await_pending(CallState& call) {
     auto signal = unit_.core()->parts.threads.make_signal();
     {

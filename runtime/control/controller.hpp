@@ -1,5 +1,5 @@
-// One logical controller of a plugin: its watches, its queue and its workers. Internal to
-// runtime/control.
+// One logical controller of a plugin: its watches, its queue and its workers.
+// Internal to runtime/control.
 #pragma once
 
 #include "runtime/cache/cache.hpp"
@@ -34,8 +34,8 @@ public:
     Result<void> start_watches(std::vector<ReadStore>& stores);
     void drop_watches();
     bool synced() const noexcept { return synced_.load(); }
-    std::string waiting_for()
-        const;  // what is not served or not synced, and why; "" when all is well [any]
+    // what is not served or not synced, and why; "" when all is well [any]
+    std::string waiting_for() const;
     void enqueue_all(queue::Reason reason);
 
     // [any]
@@ -107,8 +107,8 @@ private:
         MonotonicTime since{kNever};  // of the first hold
     };
     std::unordered_map<ObjectKey, Held> own_writes_;
-    // Runs per key since hot_since_, to slow down a key that keeps waking itself. At most kKeysMax
-    // entries.
+    // Runs per key since hot_since_, to slow down a key that keeps waking itself. At
+    // most kKeysMax entries.
     std::unordered_map<ObjectKey, std::uint32_t> recent_runs_;
     MonotonicTime hot_since_{0};
 };

@@ -1,5 +1,5 @@
-// Message digests for the host and for plugins (capstan.digest/1). Thread: any; one Digest on one
-// thread.
+// Message digests for the host and for plugins (capstan.digest/1). Thread: any;
+// one Digest on one thread.
 #pragma once
 
 #include "capstan/error.hpp"

@@ -3,8 +3,7 @@
 //
 // The C ABI has functions that get nothing but a handle (release, notify, read), so the tables are
 // one per process: the only mutable global of the host, reached through handles(). Entries keep
-// what they need of their runtime themselves.
-// Thread: any.
+// what they need of their runtime themselves. Thread: any.
 #pragma once
 
 #include "capstan/capstan.h"

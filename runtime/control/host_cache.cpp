@@ -10,8 +10,8 @@
 namespace capstan::control {
 namespace {
 
-// The stores this plugin watches the kind with; empty: none. *synced: at least one holds a first
-// state.
+// The stores this plugin watches the kind with; empty: none. *synced: at least
+// one holds a first state.
 std::vector<const ReadStore*> stores_of(const CallState& call, std::string_view gk, bool* synced) {
     std::vector<const ReadStore*> found;
     *synced = false;

@@ -1,8 +1,8 @@
-// The host as a plugin sees it: tables of C functions over the runtime. Internal to
-// runtime/control.
+// The host as a plugin sees it: tables of C functions over the runtime.
+// Internal to runtime/control.
 //
-// Every function catches nothing because nothing of ours throws but for lack of memory, which ends
-// the process.
+// Every function catches nothing because nothing of ours throws but for lack of memory,
+// which ends the process.
 #pragma once
 
 #include "capstan/capstan.h"

@@ -1,4 +1,5 @@
-// HTTP clients for capstan.http/1, one per endpoint and TLS identity, kept for their idle connections. [io]
+// HTTP clients for capstan.http/1, one per endpoint and TLS identity, kept for their
+// idle connections. [io]
 #pragma once
 
 #include "runtime/control/runtime.hpp"

@@ -26,8 +26,8 @@ public:
     explicit PluginMetrics(obs::Metrics& metrics) : metrics_(metrics) {}
 
     // `type`: CAPSTAN_METRIC_…. The same name with the same shape gives the same handle.
-    // Errors: invalid (name, label, bounds, another shape, a name with a prefix of the host's),
-    // too_large.
+    // Errors: invalid (name, label, bounds, another shape, a name with a prefix of
+    // the host's), too_large.
     Result<std::uint32_t> add(std::int32_t type,
                               std::string_view name,
                               std::string_view help,

@@ -2,7 +2,8 @@
 // host calls come back.
 //
 //     control::Runtime runtime({loop, threads, client, cache, log, metrics, health, …}, options);
-//     const capstan_host* host = runtime.host_for(candidate.manifest());   // for the plugin's entry
+//     // for the plugin's entry
+//     const capstan_host* host = runtime.host_for(candidate.manifest());
 //     runtime.add({module->manifest(), &module->table(), …});
 //     runtime.start();
 //     …
@@ -43,9 +44,9 @@ inline constexpr std::chrono::seconds kStopGrace{30};  // default of stop()
 // longest hold of a key for the cache to reach our own writes
 inline constexpr std::chrono::seconds kOwnWritesWait{5};
 inline constexpr std::chrono::milliseconds kOwnWritesPoll{20};
-// of one key in kHotWindow: it is hot, and from then on
+// A key that ran kHotRuns times in kHotWindow is hot: from then on events run it at most
+// once in kHotPause until the window ends.
 inline constexpr std::uint32_t kHotRuns = 60;
-// events run it at most once in kHotPause until the window ends
 inline constexpr std::chrono::seconds kHotWindow{60};
 inline constexpr std::chrono::seconds kHotPause{1};
 inline constexpr std::size_t kStuckWorkersMax = 16;  // per controller: as many are replaced
@@ -61,8 +62,8 @@ inline constexpr std::size_t kPluginsMax = 64;
 inline constexpr std::size_t kQuickThreads = 2;  // per plugin, for routes of class "quick"
 inline constexpr std::size_t kQuickWaitingMax = 64;
 inline constexpr std::chrono::seconds kQuickDeadline{1};
-inline constexpr std::size_t kLongThreadsMax =
-    4;  // per plugin, for routes of class "long"; then 503
+// per plugin, for routes of class "long"; then 503
+inline constexpr std::size_t kLongThreadsMax = 4;
 inline constexpr std::chrono::seconds kLongDeadline{900};
 
 // Borrowed; everything outlives the Runtime and its threads.
@@ -111,8 +112,8 @@ public:
     Runtime(const Runtime&) = delete;
     Runtime& operator=(const Runtime&) = delete;
 
-    // The host of the plugin with this manifest, also for its entry. Made on first use; lives as
-    // long as the process.
+    // The host of the plugin with this manifest, also for its entry. Made on first use; lives
+    // as long as the process.
     const capstan_host* host_for(const plugin::Manifest& manifest);
     // Errors: invalid (an id twice, a `select` whose value is missing, too many plugins). [startup]
     Result<void> add(Plugin plugin);

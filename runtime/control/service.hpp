@@ -1,5 +1,5 @@
-// One service of a plugin: a thread that runs it, again with back-off when it returns. Internal to
-// runtime/control.
+// One service of a plugin: a thread that runs it, again with back-off when it returns.
+// Internal to runtime/control.
 #pragma once
 
 #include "runtime/control/call.hpp"

@@ -21,8 +21,8 @@ inline constexpr std::size_t kStackBytes = 8u * 1024 * 1024;
 class Signal {
 public:
     virtual ~Signal() = default;
-    // True: notified, now or since the last wait (the notice is used up). False: `until` has
-    // passed.
+    // True: notified, now or since the last wait (the notice is used up).
+    // False: `until` has passed.
     virtual bool wait_until(MonotonicTime until) = 0;
     virtual void notify() noexcept = 0;
 };

@@ -72,8 +72,8 @@ public:
     Live live() const;
     // A call of this instance returned E_PANIC. [any]
     void poison(std::uint64_t generation, const std::string& where);
-    // Registers a call for deadlines and cancellation. False: the unit is stopping or its instance
-    // is gone. [worker]
+    // Registers a call for deadlines and cancellation. False: the unit is stopping or its
+    // instance is gone. [worker]
     bool begin(const std::shared_ptr<CallState>& call);
     // Ends it; counts leaks. [worker]
     void end(const std::shared_ptr<CallState>& call);

@@ -1,5 +1,5 @@
-// The supervisor: lifecycle of one plugin's instances, deadlines and fences of its calls, its
-// orderly end.
+// The supervisor: lifecycle of one plugin's instances, deadlines and fences of its
+// calls, its orderly end.
 #include "runtime/control/host_tables.hpp"
 #include "runtime/control/unit.hpp"
 
@@ -34,8 +34,8 @@ void Unit::supervise() {
         {
             const std::lock_guard lock(mutex_);
             supervisor_until_ = until;
-            // A call that began since watch_calls() looked saw the old time and may not have
-            // notified.
+            // A call that began since watch_calls() looked saw the old time and
+            // may not have notified.
             for (const auto& call : calls_) {
                 if (call->stage() == CallState::Stage::running) {
                     supervisor_until_ = std::min(supervisor_until_, call->deadline);

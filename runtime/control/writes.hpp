@@ -1,5 +1,5 @@
-// What this process has written: to leave out writes that would change nothing, and to let the
-// cache catch up.
+// What this process has written: to leave out writes that would change nothing, and to
+// let the cache catch up.
 #pragma once
 
 #include "capstan/clock.hpp"

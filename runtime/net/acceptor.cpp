@@ -112,11 +112,8 @@ Result<std::unique_ptr<Acceptor>> Acceptor::listen(IoLoop& loop,
         return fail(listen_error(text, port, number));
     }
     std::unique_ptr<Acceptor> acceptor(
-        new Acceptor(loop,
-                     fd,
-                     address.family,
-                     bound_port(fd),
-                     std::move(accepted)));  // tidy: allow new, private constructor
+        // tidy: allow new, private constructor
+        new Acceptor(loop, fd, address.family, bound_port(fd), std::move(accepted)));
     CAPSTAN_TRY(acceptor->resume());
     return acceptor;
 }
@@ -140,9 +137,10 @@ void Acceptor::accept_some() {
             retry_ = loop_.at(loop_.now() + kRetryDelay, [this] { (void)resume(); });
             return;
         }
+        // nobody waits, or the peer left already
         if (fd < 0) {
             return;
-        }  // nobody waits, or the peer left already
+        }
         auto transport = adopt_socket(loop_, fd, family_);
         if (transport) {
             accepted_(std::move(transport).value(), to_text(peer));

@@ -16,8 +16,8 @@ using Accepted = std::function<void(std::unique_ptr<Transport> transport, std::s
 
 class Acceptor {
 public:
-    // Errors: invalid (address), unavailable (in use, not ours, no permission); names address:port
-    // and a remedy.
+    // Errors: invalid (address), unavailable (in use, not ours, no permission); names
+    // address:port and a remedy.
     static Result<std::unique_ptr<Acceptor>> listen(IoLoop& loop,
                                                     const std::string& address,
                                                     std::uint16_t port,

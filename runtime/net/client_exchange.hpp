@@ -1,5 +1,5 @@
-// Inside the HTTP client: the pool of connections to one endpoint, and one exchange on a
-// connection.
+// Inside the HTTP client: the pool of connections to one endpoint, and one
+// exchange on a connection.
 //
 // Thread: the loop thread.
 #pragma once
@@ -24,8 +24,8 @@ class ClientExchange;
 class ClientConnection {
 public:
     explicit ClientConnection(std::unique_ptr<Transport> t) : transport(std::move(t)) {}
-    // Calls `waiter` once more bytes are in `in`, or with the error. Replaces a waiter that was not
-    // called yet.
+    // Calls `waiter` once more bytes are in `in`, or with the error. Replaces a waiter
+    // that was not called yet.
     void want(std::function<void(const IoError&)> waiter);
 
     const std::unique_ptr<Transport> transport;
@@ -72,8 +72,8 @@ private:
     std::unordered_map<const ClientExchange*, std::weak_ptr<ClientExchange>> exchanges_;
 };
 
-// One request and its answer, unary or streaming. Owned by its handle; callbacks that run keep it
-// alive.
+// One request and its answer, unary or streaming. Owned by its handle; callbacks
+// that run keep it alive.
 class ClientExchange : public std::enable_shared_from_this<ClientExchange> {
 public:
     ClientExchange(std::shared_ptr<ClientPool> pool,

@@ -1,10 +1,10 @@
-// HTTP/1.1 as the runtime uses it: one client per endpoint with a keep-alive pool, and one kind of
-// server.
+// HTTP/1.1 as the runtime uses it: one client per endpoint with a keep-alive pool,
+// and one kind of server.
 //
-// Interfaces only; nothing here includes Asio or Beast. `make_http_client` and `make_http_server` (http_client.hpp,
-// http_server.hpp) give the real ones; an in-process transport implements HttpClient for simulation.
-// Thread: every call and every callback on the loop thread [io]. Callbacks never run inside the
-// call that registered them.
+// Interfaces only; nothing here includes Asio or Beast. `make_http_client` and `make_http_server`
+// (http_client.hpp, http_server.hpp) give the real ones; an in-process transport implements
+// HttpClient for simulation. Thread: every call and every callback on the loop thread [io].
+// Callbacks never run inside the call that registered them.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -26,8 +26,8 @@ inline constexpr std::size_t kHeaderBytesMax = 64 * 1024;
 inline constexpr std::size_t kBodyBytesMax = 256u * 1024 * 1024;
 
 using Headers = std::vector<std::pair<std::string, std::string>>;  // names compare without case
-std::string_view find_header(const Headers& headers,
-                             std::string_view name) noexcept;  // "" when absent
+// "" when absent
+std::string_view find_header(const Headers& headers, std::string_view name) noexcept;
 
 struct HttpRequest {
     std::string method{"GET"};
@@ -57,8 +57,8 @@ class HttpStream : public HttpExchange {
 public:
     // Asks for more body: exactly one on_data or on_end follows. Requires: no read pending.
     virtual void read() = 0;
-    // Request body, for requests opened with body_follows; `done` when it may be followed by the
-    // next piece.
+    // Request body, for requests opened with body_follows; `done` when it may be
+    // followed by the next piece.
     virtual void write(std::string bytes, bool last, std::function<void(Result<void>)> done) = 0;
 };
 
@@ -74,8 +74,8 @@ struct StreamHandler {
 struct StreamOptions {
     bool body_follows{false};     // HttpRequest::body is ignored; use HttpStream::write
     std::int64_t body_bytes{-1};  // -1: chunked
-    MonotonicTime idle_max{
-        kNever};  // longest wait for bytes while a read is pending; passed: on_end(timeout)
+    // longest wait for bytes while a read is pending; passed: on_end(timeout)
+    MonotonicTime idle_max{kNever};
 };
 
 class HttpClient {
@@ -90,8 +90,8 @@ public:
                                                              StreamHandler handler) = 0;
 };
 
-// The client side of TLS. Everything PEM text, not paths: rotation is the owner's affair (make a
-// new client).
+// The client side of TLS. Everything PEM text, not paths: rotation is the owner's
+// affair (make a new client).
 struct TlsClientOptions {
     std::string ca_pem;           // empty: the system's store
     std::string certificate_pem;  // with key_pem: presented to the server
@@ -101,8 +101,8 @@ struct TlsClientOptions {
 };
 
 struct HttpClientOptions {
-    std::string
-        endpoint;  // "https://127.0.0.1:6443", "http://[::1]:2379", "unix:///run/x.sock"; no path
+    // "https://127.0.0.1:6443", "http://[::1]:2379", "unix:///run/x.sock"; no path
+    std::string endpoint;
     TlsClientOptions tls;
     std::size_t connections_max{64};  // streams included
     std::size_t idle_connections_max{16};
@@ -110,8 +110,8 @@ struct HttpClientOptions {
     std::chrono::milliseconds connect_timeout{10'000};  // name, TCP and TLS together
 };
 
-// One request at the server. Held by the handler until answered; destroying it unanswered sends
-// 500.
+// One request at the server. Held by the handler until answered; destroying
+// it unanswered sends 500.
 class ServerExchange {
 public:
     virtual ~ServerExchange() = default;
@@ -162,8 +162,8 @@ class HttpServer {
 public:
     virtual ~HttpServer() = default;  // closes everything
     virtual std::uint16_t port() const noexcept = 0;
-    // New connections use the new pair; running ones go on. Errors: invalid (bad PEM), the old pair
-    // stays.
+    // New connections use the new pair; running ones go on. Errors: invalid (bad
+    // PEM), the old pair stays.
     virtual Result<void> set_certificate(std::string certificate_pem, std::string key_pem) = 0;
     virtual void stop_accepting() = 0;  // running exchanges finish; idle connections close
 };

@@ -36,9 +36,10 @@ private:
         head.minor = version % 10;
     }
     void on_field_impl(http::field, string_view name, string_view value, error_code&) override {
+        // a trailer
         if (head_complete) {
             return;
-        }  // a trailer
+        }
         head.headers.emplace_back(text(name), text(value));
     }
     void on_header_impl(error_code&) override {

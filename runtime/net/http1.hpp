@@ -41,8 +41,8 @@ public:
         Problem problem{Problem::none};
         std::string text;
     };
-    // Goes as far as the input allows, at most to the end of this message. Requires: not done, no
-    // problem before.
+    // Goes as far as the input allows, at most to the end of this message. Requires: not
+    // done, no problem before.
     Step parse(std::string_view input);
     // The peer ended. True: that was the end of the body. False: the message is cut short.
     bool finish();
@@ -60,8 +60,8 @@ private:
 // Line breaks and zero bytes in header text become spaces, so that no text can add headers.
 void append_header(std::string& out, std::string_view name, std::string_view value);
 std::string_view reason_phrase(int status) noexcept;
-bool has_token(std::string_view list,
-               std::string_view token) noexcept;  // "keep-alive, Upgrade", without case
+// "keep-alive, Upgrade", without case
+bool has_token(std::string_view list, std::string_view token) noexcept;
 // header names, without case
 bool equal_names(std::string_view a, std::string_view b) noexcept;
 std::string chunk(std::string_view bytes);  // requires: not empty (an empty chunk ends the body)

@@ -76,9 +76,10 @@ void ClientConnection::want(std::function<void(const IoError&)> waiter) {
             answered = true;
         }
         const auto call = std::exchange(waiter_, nullptr);
+        // may destroy *this
         if (call) {
             call(error);
-        }  // may destroy *this
+        }
     });
 }
 
@@ -143,8 +144,8 @@ void ClientPool::keep(std::unique_ptr<ClientConnection> connection) {
         }
     };
     connection->answered = false;
-    // Watches for the peer's end (or bytes nobody asked for), so that a dead connection is seldom
-    // handed out.
+    // Watches for the peer's end (or bytes nobody asked for), so that a dead
+    // connection is seldom handed out.
     connection->want([drop](const IoError&) { drop(); });
     Idle entry;
     entry.connection = std::move(connection);

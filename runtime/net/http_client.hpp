@@ -1,4 +1,4 @@
-// The real HttpClient: HTTP/1.1 over TCP, TLS (OpenSSL) or a Unix socket. See http.hpp for the contract.
+// The real HttpClient: HTTP/1.1 over TCP, TLS (OpenSSL) or a Unix socket. Contract: http.hpp.
 #pragma once
 
 #include "capstan/error.hpp"

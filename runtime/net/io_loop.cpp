@@ -14,8 +14,8 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// Each handle shares its state with the pending operation, so that destroying the handle silences
-// it at once.
+// Each handle shares its state with the pending operation, so that destroying the
+// handle silences it at once.
 class AsioTimer final : public Timer {
 public:
     struct State {
@@ -82,8 +82,8 @@ public:
                                       if (error || !self->ready) {
                                           return;
                                       }
-                                      const auto call =
-                                          self->ready;  // the call may destroy the watch
+                                      // the call may destroy the watch
+                                      const auto call = self->ready;
                                       call();
                                       if (self->ready) {
                                           self->wait();

@@ -1,7 +1,7 @@
 // A small certificate authority: ECDSA P-256 keys and X.509 v3 certificates as PEM text.
 //
-// For the embedded API server, `--auto-tls` and tests. Pure: validity is handed in, nothing is
-// written to disk.
+// For the embedded API server, `--auto-tls` and tests. Pure: validity is handed in,
+// nothing is written to disk.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -41,8 +41,8 @@ struct CertificateInfo {
     bool is_ca{false};
 };
 
-// Errors of all: invalid (malformed PEM, address or text over 64 bytes in a name part), internal
-// (OpenSSL).
+// Errors of all: invalid (malformed PEM, address or text over 64 bytes in a name
+// part), internal (OpenSSL).
 Result<KeyPair> make_ca(std::string_view common_name, const Validity& validity);
 Result<KeyPair> issue_certificate(const KeyPair& ca,
                                   const CertificateOptions& options,

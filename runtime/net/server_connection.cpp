@@ -129,8 +129,8 @@ void ServerConnection::parse_head() {
         return refuse(
             431, "the request head is larger than " + std::to_string(kHeaderBytesMax) + " bytes");
     }
-    // A malformed body behind a good head would be the next problem: it ends the connection as
-    // well.
+    // A malformed body behind a good head would be the next problem: it ends
+    // the connection as well.
     if (step.problem != Http1Parser::Problem::none) {
         return refuse(400, "malformed request: " + step.text);
     }

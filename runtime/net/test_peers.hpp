@@ -94,8 +94,8 @@ private:
     int fd_;
 };
 
-// Accepts connections one after the other and runs `script` on each (number from 0), on its own
-// thread.
+// Accepts connections one after the other and runs `script` on each (number from
+// 0), on its own thread.
 class RawServer {
 public:
     using Script = std::function<void(RawConnection&, int number)>;

@@ -179,8 +179,8 @@ Result<std::unique_ptr<TlsClient>> TlsClient::create(const TlsClientOptions& opt
     }
     SSL_CTX_set_alpn_protos(context.get(), kAlpn, sizeof kAlpn);
     const std::string name = options.server_name.empty() ? std::string(host) : options.server_name;
-    return std::unique_ptr<TlsClient>(new TlsClient(
-        std::move(context), name, options.insecure));  // tidy: allow new, private constructor
+    // tidy: allow new, private constructor
+    return std::unique_ptr<TlsClient>(new TlsClient(std::move(context), name, options.insecure));
 }
 
 Result<SslPtr> TlsClient::connection() const {

@@ -149,8 +149,8 @@ void SocketState::shut() {
 
 void SocketState::begin_linger() {
     const auto read_call = std::exchange(on_read, nullptr);
-    // Only operations in flight own *this from here on: the timer must not, or a loop that dies
-    // first leaks both.
+    // Only operations in flight own *this from here on: the timer must not, or a loop that
+    // dies first leaks both.
     linger = loop.at(loop.now() + kLingerMax, [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
             self->shut();
@@ -159,8 +159,8 @@ void SocketState::begin_linger() {
     if (!tls) {
         return drain();
     }
-    // Sends close_notify and waits for the peer's; data that is still under way ends the wait
-    // early.
+    // Sends close_notify and waits for the peer's; data that is still under
+    // way ends the wait early.
     tls->async_shutdown([self = shared_from_this()](const error_code&) {
         if (!self->closed) {
             self->drain();

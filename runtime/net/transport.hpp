@@ -1,7 +1,7 @@
 // One connected byte stream: TCP or Unix, with or without TLS. What HTTP is written on.
 //
-// Thread: loop. Callbacks never run inside the call that registered them, and never after the
-// object is destroyed.
+// Thread: loop. Callbacks never run inside the call that registered them, and never after
+// the object is destroyed.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -37,9 +37,9 @@ public:
     virtual void write(std::string bytes, std::function<void(const IoError& error)> done) = 0;
     // Server side of the handshake; the client side belongs to connect().
     virtual void accept_tls(SslPtr ssl, std::function<void(const IoError& error)> done) = 0;
-    // Ends our side, drops what still arrives for at most kLingerMax, so that the peer can read our
-    // last words.
-    // Requires: no write pending. Nothing else may be called afterwards but the destructor.
+    // Ends our side, drops what still arrives for at most kLingerMax, so that the peer can
+    // read our last words. Requires: no write pending. Nothing else may be called
+    // afterwards but the destructor.
     virtual void close_gently() = 0;
     virtual PeerSubject subject() const = 0;
 };
@@ -53,8 +53,8 @@ public:
     virtual std::string_view phase() const noexcept = 0;  // "look up", "connect", "TLS"
 };
 
-// Connects, with TLS when `tls` is not null (borrowed until `done`). Errors: unavailable; the text
-// says what failed.
+// Connects, with TLS when `tls` is not null (borrowed until `done`). Errors: unavailable; the
+// text says what failed.
 std::unique_ptr<Connecting> connect(IoLoop& loop,
                                     const Endpoint& endpoint,
                                     const TlsClient* tls,

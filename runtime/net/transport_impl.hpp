@@ -15,8 +15,8 @@ namespace capstan::net {
 using Socket = boost::asio::generic::stream_protocol::socket;
 using TlsStream = boost::asio::ssl::stream<Socket&>;
 
-// Shared by the handle (SocketTransport) and the operations in flight, so that cancelled ones end
-// in peace.
+// Shared by the handle (SocketTransport) and the operations in flight, so that
+// cancelled ones end in peace.
 struct SocketState : std::enable_shared_from_this<SocketState> {
     explicit SocketState(IoLoop& l) : loop(l), socket(context(l)) {}
     static boost::asio::io_context& context(IoLoop& loop);

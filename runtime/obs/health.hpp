@@ -27,8 +27,8 @@ public:
     void remove(std::string_view name);
 
     bool is_ready() const;
-    std::vector<std::string> reasons()
-        const;  // "name: reason" of each check that is not ready, sorted
+    // "name: reason" of each check that is not ready, sorted
+    std::vector<std::string> reasons() const;
 
     struct Answer {
         int status{200};  // 200, 500, 404 for an unknown check; plain text

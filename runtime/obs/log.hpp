@@ -7,8 +7,8 @@
 // docs/operations.md. Never log secrets, bodies or tokens. error: a human must act; warn: degraded,
 // self-healing; info: a state change; debug: per request. Repeats are held back and counted
 // ("repeats": n on the next line that passes). A line is valid JSON and at most kLineBytesMax
-// bytes: long texts are cut, further fields dropped and "truncated": true added.
-// Thread: any; copies share one core, which lives as long as the last copy.
+// bytes: long texts are cut, further fields dropped and "truncated": true added. Thread: any;
+// copies share one core, which lives as long as the last copy.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -32,8 +32,8 @@ inline constexpr std::size_t kTextBytesMax = 2 * 1024;  // of a message or of on
 
 enum class Level : std::uint8_t { debug, info, warn, error };
 std::string_view to_string(Level level) noexcept;
-std::optional<Level> parse_level(
-    std::string_view text) noexcept;  // "debug", "info", "warn", "error"
+// "debug", "info", "warn", "error"
+std::optional<Level> parse_level(std::string_view text) noexcept;
 
 // One key and its value; texts are borrowed for the call.
 struct Field {

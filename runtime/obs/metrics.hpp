@@ -1,8 +1,11 @@
 // Metrics: counters, gauges and histograms, shown as Prometheus text 0.0.4 (docs/adr/0001).
 //
-//     auto& total = metrics.counter("controller_runtime_reconcile_total", "Reconciles by result.", {"controller", "result"});
-//     obs::Counter& errors = total.with({"etcd/etcd", "error"});   // once, at start: it appears as 0
-//     errors.add();                                                // one atomic operation
+//     auto& total = metrics.counter("controller_runtime_reconcile_total",
+//                                   "Reconciles by result.",
+//                                   {"controller", "result"});
+//     // once, at start: it appears as 0
+//     obs::Counter& errors = total.with({"etcd/etcd", "error"});
+//     errors.add();  // one atomic operation
 //
 // Label values come from closed sets; a family keeps kSeriesMax series, all later ones share a
 // series whose values are "_overflow". Registering a name again with the same shape gives the same
@@ -76,8 +79,8 @@ class Metrics;
 template <class T>
 class Family {
 public:
-    // Finds or makes the series. Requires: as many values as label names. Not for hot paths: keep
-    // the reference.
+    // Finds or makes the series. Requires: as many values as label names. Not for hot
+    // paths: keep the reference.
     T& with(std::initializer_list<std::string_view> values) {
         return with(std::span(values.begin(), values.size()));
     }
@@ -130,8 +133,8 @@ public:
                                  std::span<const double> bounds,
                                  std::span<const std::string_view> labels);
 
-    // Runs before each render, for gauges that are cheaper to read than to maintain. [any], must
-    // not call render().
+    // Runs before each render, for gauges that are cheaper to read than to maintain. [any],
+    // must not call render().
     void before_render(std::function<void()> refresh);
 
     std::string render() const;
@@ -142,8 +145,8 @@ private:
     std::unique_ptr<State> state_;
 };
 
-// process_* of the running process (CPU, RSS, threads, start time), refreshed at each render from
-// /proc/self.
+// process_* of the running process (CPU, RSS, threads, start time), refreshed at each
+// render from /proc/self.
 void register_process_metrics(Metrics& metrics);
 
 }  // namespace capstan::obs

@@ -6,8 +6,8 @@
 
 namespace capstan::obs {
 
-// Bytes of the character at `at`; 0 when malformed there (overlong, surrogate, cut short).
-// Requires: at < size.
+// Bytes of the character at `at`; 0 when malformed there (overlong, surrogate, cut
+// short). Requires: at < size.
 std::size_t utf8_length(std::string_view text, std::size_t at) noexcept;
 
 }  // namespace capstan::obs

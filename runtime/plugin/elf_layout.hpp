@@ -1,6 +1,6 @@
-// Fields of 64-bit little-endian ELF files, read from bytes. Internal to the ELF reader. Source:
-// System V gABI, glibc's elf.h. We read field by field instead of casting structs: nothing about
-// the bytes is trusted.
+// Fields of 64-bit little-endian ELF files, read from bytes. Internal to the ELF reader.
+// Source: System V gABI, glibc's elf.h. We read field by field instead of casting structs:
+// nothing about the bytes is trusted.
 #pragma once
 
 #include "runtime/plugin/elf_reader.hpp"

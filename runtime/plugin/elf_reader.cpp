@@ -163,8 +163,8 @@ bool next_note(const Bytes& bytes,
     const auto padded = [alignment](std::size_t size) {
         return (size + alignment - 1) / alignment * alignment;
     };
-    // 32-bit sizes in 64-bit arithmetic: no sum below can overflow. Padding counts from the start
-    // of the note.
+    // 32-bit sizes in 64-bit arithmetic: no sum below can overflow. Padding counts from
+    // the start of the note.
     const std::size_t body_at = padded(12 + name_bytes);
     if (body_at > bytes.size() - at || body_bytes > bytes.size() - at - body_at) {
         return false;

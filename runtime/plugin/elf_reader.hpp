@@ -1,9 +1,9 @@
-// Reads of an ELF shared object what a loader of plugins must know, from hostile bytes, with bounds
-// on everything.
+// Reads of an ELF shared object what a loader of plugins must know, from hostile bytes,
+// with bounds on everything.
 //
-// Only positioned reads, never a mapping: a file truncated under a mapping is a SIGBUS. Program
-// headers and the dynamic table are used, section headers never (they are optional at run time).
-// Thread: any.
+// Only positioned reads, never a mapping: a file truncated under a mapping is a SIGBUS.
+// Program headers and the dynamic table are used, section headers never (they are optional at
+// run time). Thread: any.
 #pragma once
 
 #include "capstan/error.hpp"

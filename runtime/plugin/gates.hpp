@@ -52,8 +52,8 @@ struct GateEntry {
     Version since;
     Stage stage{Stage::alpha};
     bool on_by_default{false};
-    bool locked{
-        false};  // the default cannot be overridden; always so for GA with "locked" and for Removed
+    // the default cannot be overridden; always so for GA with "locked" and for Removed
+    bool locked{false};
     std::optional<Version> min_compat;
     std::vector<std::string> depends_on;
 };
@@ -96,8 +96,8 @@ public:
     static GateTable parse(const json::Value& tree, std::string_view path, Problems& problems);
 
     const std::vector<Gate>& gates() const noexcept { return gates_; }
-    // What holds when the plugin behaves as `version`. AllAlpha and AllBeta apply to gates not
-    // named themselves.
+    // What holds when the plugin behaves as `version`. AllAlpha and AllBeta apply to
+    // gates not named themselves.
     GateResult effective(const Version& version,
                          const std::vector<GateOverride>& overrides = {}) const;
 

@@ -1,7 +1,6 @@
 // The manifest of a plugin, schema 1: what it watches, needs, offers and may do. Pure data, checked
 // whole before any code of the plugin runs. The document format is sdk/share/manifest.schema.json
-// and docs/plugin-guide.md.
-// Thread: any (values).
+// and docs/plugin-guide.md. Thread: any (values).
 #pragma once
 
 #include "capstan/error.hpp"
@@ -32,8 +31,8 @@ inline constexpr std::chrono::seconds kReconcileDeadlineMin{1};
 inline constexpr std::chrono::seconds kReconcileDeadlineMax{15 * 60};
 inline constexpr std::chrono::seconds kResyncEveryMin{10};
 
-// A value written in the manifest, or taken from the plugin's configuration or the process's
-// environment.
+// A value written in the manifest, or taken from the plugin's configuration or the
+// process's environment.
 struct ValueSource {
     enum class Kind : std::uint8_t { literal, config, environment };
     Kind kind{Kind::literal};
@@ -118,8 +117,8 @@ struct Manifest {
     std::string license;
     json::Value document;  // as written
 
-    // True when a permission rule covers it. `resource` may be "etcds/status"; `name` empty: all
-    // names.
+    // True when a permission rule covers it. `resource` may be "etcds/status";
+    // `name` empty: all names.
     bool allows(std::string_view verb,
                 std::string_view group,
                 std::string_view resource,

@@ -82,8 +82,8 @@ std::optional<Role> role_of(std::string_view text) noexcept {
     return std::nullopt;
 }
 
-// The kind of the "for" watch, needed by the map rules of all others; reported here when it is not
-// exactly one.
+// The kind of the "for" watch, needed by the map rules of all others; reported here when
+// it is not exactly one.
 GroupVersionKind find_primary(const json::Array& watches,
                               const std::string& path,
                               Problems& problems) {

@@ -44,8 +44,8 @@ struct MapRule {
 };
 std::string_view to_string(MapRule::Kind kind) noexcept;  // "for", "owns", "refersFrom", …
 
-// How a rule sees the cached primaries. `ns` empty: all namespaces. Results may be unsorted and
-// hold duplicates.
+// How a rule sees the cached primaries. `ns` empty: all namespaces. Results may be
+// unsorted and hold duplicates.
 struct MapLookups {
     std::function<std::vector<ObjectKey>(const GroupVersionKind& gvk,
                                          std::string_view field,

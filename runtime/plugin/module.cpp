@@ -89,9 +89,9 @@ void collect_refusal(const capstan_host* host, capstan_rc, capstan_str message) 
     entry->reason = std::string(view_of(message).substr(0, 512));
 }
 
-// Everything that was ever mapped, of all loaders; never destroyed, see module.hpp. It is the one
-// global of this folder, because the mappings are global to the process too. Loaders live on one
-// thread.
+// Everything that was ever mapped, of all loaders; never destroyed, see module.hpp. It is
+// the one global of this folder, because the mappings are global to the process too.
+// Loaders live on one thread.
 struct Kept {
     std::vector<std::unique_ptr<boost::dll::shared_library>> libraries;
     std::vector<std::unique_ptr<Module>> modules;

@@ -81,10 +81,10 @@ public:
 
     // Errors: invalid or unsupported, one sentence per reason, joined by "; "; each names the file.
     Result<Candidate> check(const std::string& path);
-    // Maps the copy and calls its entry with `host`, which must live as long as the process.
-    // Errors: invalid (the loader's own text; an entry that refused, with its reason; an answer
-    // that contradicts the manifest; an id that is loaded already). Code of the plugin may have
-    // run.
+    // Maps the copy and calls its entry with `host`, which must live as long as the
+    // process. Errors: invalid (the loader's own text; an entry that refused, with its
+    // reason; an answer that contradicts the manifest; an id that is loaded already). Code
+    // of the plugin may have run.
     Result<Module*> load(Candidate candidate, const capstan_host* host);
 
     // in order of loading; never freed

@@ -212,8 +212,8 @@ std::optional<Int128> parse_quantity(std::string_view text) {
     if (!has_digit || !suffix || fraction > kQuantityDigitsMax) {
         return std::nullopt;
     }
-    // Binary suffixes first, so that 0.5Gi is exact; then the decimal point and nano units
-    // together.
+    // Binary suffixes first, so that 0.5Gi is exact; then the decimal point
+    // and nano units together.
     Int128 shifted = mantissa;
     for (int i = 0; i < suffix->shift2; ++i) {
         if (shifted > (static_cast<Int128>(1) << 125)) {

@@ -1,6 +1,5 @@
 // One value inside a predicate: an exact number, a duration, a time, a text, a truth value.
-// Internal to predicates.
-// Thread: any (values).
+// Internal to predicates. Thread: any (values).
 #pragma once
 
 #include "capstan/json.hpp"
@@ -51,12 +50,12 @@ struct OperandValue {
 
 // Borrows texts from `value`. JSON null is absent. A failed conversion is Kind::error.
 OperandValue convert(const json::Value& value, As as);
-std::optional<std::string> text_of(
-    const OperandValue& value);  // for concat and "as": "string"; nullopt: no scalar
+// for concat and "as": "string"; nullopt: no scalar
+std::optional<std::string> text_of(const OperandValue& value);
 OperandValue text_value(std::string text);
 
-// "1.5Gi", "100m", "1e3" in 10^-9 units, rounded up as Kubernetes does. nullopt: malformed or out
-// of range.
+// "1.5Gi", "100m", "1e3" in 10^-9 units, rounded up as Kubernetes does. nullopt:
+// malformed or out of range.
 std::optional<Int128> parse_quantity(std::string_view text);
 
 bool equal(const OperandValue& a, const OperandValue& b);  // different kinds are unequal

@@ -101,8 +101,8 @@ Result<std::unique_ptr<PluginFile>> PluginFile::open(const std::string& path) {
     }
     const auto size = static_cast<std::uint64_t>(status.st_size);
     // The constructor is private, so make_unique cannot call it.
-    return std::unique_ptr<PluginFile>(
-        new PluginFile(descriptor, size, status.st_mode));  // tidy: allow new
+    // tidy: allow new
+    return std::unique_ptr<PluginFile>(new PluginFile(descriptor, size, status.st_mode));
 }
 
 PluginFile::~PluginFile() {

@@ -1,5 +1,5 @@
-// A plugin file opened for checking: one descriptor, so that what is checked is what is copied.
-// Internal.
+// A plugin file opened for checking: one descriptor, so that what is checked is
+// what is copied. Internal.
 #pragma once
 
 #include "runtime/plugin/elf_reader.hpp"
@@ -23,8 +23,8 @@ public:
     Result<void> read_at(std::uint64_t offset, std::span<std::byte> out) const override;
 
     Result<std::string> sha256_hex() const;  // of the bytes as they are now
-    // Writes a copy to `path` (temporary file, fsync, rename) and returns the digest of what was
-    // written.
+    // Writes a copy to `path` (temporary file, fsync, rename) and returns the
+    // digest of what was written.
     Result<std::string> copy_to(const std::string& path) const;
     std::uint32_t mode() const noexcept { return mode_; }
 

@@ -73,11 +73,11 @@ struct Node {
     Side side{Side::subject};
     Direction direction{Direction::either};
     // all any negate: children · by_event: 5 children, by EventType · changed: pointers, then
-    // `extra` ignored ones exists absent: one pointer · labels_changed annotations_changed: texts ·
-    // labels: selector `first` annotation: texts: key, values…; `extra` 1: any value · owned: owner
-    //        `first` · condition: condition `first`
-    // eq…ge: 2 operands · in: 1 + n operands · prefix suffix: 2 operands · crosses: old, new, bound
-    // operands any_item: pointer `first`, child node `extra`
+    // `extra` ignored ones exists absent: one pointer · labels_changed annotations_changed:
+    // texts · labels: selector `first` annotation: texts: key, values…; `extra` 1: any value ·
+    // owned: owner `first` · condition: condition `first` eq…ge: 2 operands · in: 1 + n
+    // operands · prefix suffix: 2 operands · crosses: old, new, bound operands any_item:
+    // pointer `first`, child node `extra`
 };
 
 struct OwnerMatch {

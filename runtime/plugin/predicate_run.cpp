@@ -24,8 +24,8 @@ public:
     }
 
 private:
-    // A first sight of an object that is already being deleted counts: the event that started it
-    // may have been missed.
+    // A first sight of an object that is already being deleted counts: the event that started
+    // it may have been missed.
     bool starts_deletion() const noexcept {
         if (event_.new_object == nullptr || !is_deleting(event_.new_object) ||
             is_deleting(event_.old_object)) {

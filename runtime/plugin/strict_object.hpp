@@ -40,8 +40,8 @@ public:
     std::vector<std::string> texts(std::string_view key, Need need = Need::optional);
     // Items of a list; empty when absent.
     const json::Array& list(std::string_view key, Need need = Need::optional);
-    void finish(bool extensions_allowed =
-                    false);  // reports members nobody asked for; "x-…" are kept when allowed
+    // reports members nobody asked for; "x-…" are kept when allowed
+    void finish(bool extensions_allowed = false);
 
     std::string at(std::string_view key) const;  // the path of a member
     void problem(std::string_view key, std::string_view what) { problems_.add(at(key), what); }
@@ -57,8 +57,8 @@ private:
 // The entry of `known` closest to `word`, or "" when none is near. For "did you mean".
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
-// Names: lower-case letters, digits and '-', at most 63; a subdomain is names joined by '.', at
-// most 253.
+// Names: lower-case letters, digits and '-', at most 63; a subdomain is names
+// joined by '.', at most 253.
 bool is_dns_label(std::string_view text) noexcept;
 bool is_dns_subdomain(std::string_view text) noexcept;
 

@@ -8,17 +8,17 @@
 // passed by normal ones for at most that long. Within a level first come, first served.
 //
 // Two kinds of delay, which events treat differently:
-//  - a scheduled requeue (Finish::after, AddOptions::delay) is cut short by any earlier add; the
-//    last Finish wins;
+//  - a scheduled requeue (Finish::after, AddOptions::delay) is cut short by any earlier
+//    add; the last Finish wins;
 //  - an error back-off (Finish::failed: 5 ms doubled per failure in a row, to 1000 s, +-20 %) is
-//    kept from events that come too soon: up to kFreeFailures failures an event runs the key at once; beyond it, not before failed_at + a
-//    sixteenth of the back-off, at least 1 s and at most 60 s, and never before a floor the server gave. So a storm of
-//    events makes a failing key run at most once a second, and a repaired object waits at most a minute.
+//    kept from events that come too soon: up to kFreeFailures failures an event runs the key at
+//    once; beyond it, not before failed_at + a sixteenth of the back-off, at least 1 s and at most
+//    60 s, and never before a floor the server gave. So a storm of events makes a failing key run
+//    at most once a second, and a repaired object waits at most a minute.
 // A parked key waits for an event of its object; periodic wake-ups do not run it.
-// Source: client-go util/workqueue (dirty and processing sets), controller-runtime priorityqueue
-// (merge rules).
-// Thread: none of its own; the owner locks around every call. Time is handed in and never goes
-// back.
+// Source: client-go util/workqueue (dirty and processing sets), controller-runtime
+// priorityqueue (merge rules). Thread: none of its own; the owner locks around every call. Time
+// is handed in and never goes back.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -97,8 +97,8 @@ struct Finish {
     static Finish put_back(std::chrono::nanoseconds d) noexcept { return {Kind::put_back, d}; }
 };
 
-// For the workqueue_* series; called inside the queue's functions, so under the owner's lock. Must
-// be brief.
+// For the workqueue_* series; called inside the queue's functions, so under the
+// owner's lock. Must be brief.
 class Observer {
 public:
     virtual ~Observer() = default;
@@ -125,13 +125,13 @@ public:
     WorkQueue& operator=(const WorkQueue&) = delete;
 
     // Schedules `key`. A waiting key keeps the earlier due time and the higher priority.
-    // Errors: overloaded (keys_max reached, nothing added; an overflow is noted), cancelled (after
-    // shut_down).
+    // Errors: overloaded (keys_max reached, nothing added; an overflow is noted),
+    // cancelled (after shut_down).
     Result<void> add(MonotonicTime now, const ObjectKey& key, const AddOptions& options = {});
 
     std::optional<Item> try_take(MonotonicTime now);  // nullopt: nothing is due, or shut down
-    // When try_take would give a key: `now` or earlier means at once, kNever means not before the
-    // next add or done.
+    // When try_take would give a key: `now` or earlier means at once, kNever means not
+    // before the next add or done.
     MonotonicTime next_due() const noexcept;
     // requires: key in flight
     void done(MonotonicTime now, const ObjectKey& key, const Finish& finish);
@@ -151,8 +151,8 @@ public:
     };
     Running running(MonotonicTime now) const;
 
-    // State of one key for a debug page and tests: "ready", "delayed", "backoff", "in_flight",
-    // "parked", "" absent.
+    // State of one key for a debug page and tests: "ready", "delayed", "backoff",
+    // "in_flight", "parked", "" absent.
     struct Look {
         std::string state;
         std::uint32_t failures{0};

@@ -1,5 +1,5 @@
-// The queue against a slow model that states the rules as plainly as possible, over a million
-// random steps.
+// The queue against a slow model that states the rules as plainly as possible, over
+// a million random steps.
 #include "runtime/queue/work_queue.hpp"
 
 #include <gtest/gtest.h>

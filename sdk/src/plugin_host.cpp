@@ -39,8 +39,8 @@ std::string context(std::string_view verb, std::string_view kind, const ObjectKe
     return std::string(verb) + " " + std::string(kind) + " " + key.to_string();
 }
 
-// Collects list results. An exception must not cross the host's frames, so it is carried around
-// them.
+// Collects list results. An exception must not cross the host's frames, so it
+// is carried around them.
 struct Collector {
     const capstan_ext_cache* table;
     std::vector<json::Value> values;

@@ -27,8 +27,8 @@ private:
     const std::string& bytes_;
 };
 
-// A few changes, more often where the tables are: headers at the start, notes and dynamic data in
-// the first pages.
+// A few changes, more often where the tables are: headers at the start, notes and dynamic
+// data in the first pages.
 std::string mutated(const std::string& good, std::mt19937_64& random) {
     std::string bytes = good;
     const std::size_t changes = 1 + random() % 4;

@@ -1,5 +1,5 @@
-// Loading: where the mapped bytes come from, what two versions share, what a misbehaving plugin
-// shows at the border.
+// Loading: where the mapped bytes come from, what two versions share, what a misbehaving
+// plugin shows at the border.
 #include "test/abi/abi_fixture.hpp"
 
 namespace capstan::plugin {
@@ -32,8 +32,8 @@ TEST_F(LoaderTest, ReplacesADamagedCopy) {
     EXPECT_EQ(read_bytes(copy), read_bytes(test_plugin("minimal")));
 }
 
-// glibc hands out the old mapping for a path it knows; the digest in the path is what keeps
-// versions apart.
+// glibc hands out the old mapping for a path it knows; the digest in the path is
+// what keeps versions apart.
 TEST_F(LoaderTest, RunsTheNewFileAtAnOldPath) {
     const std::string file = write("current.so", read_bytes(test_plugin("minimal")));
     EXPECT_EQ(refusal(file), "");

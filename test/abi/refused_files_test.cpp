@@ -1,5 +1,5 @@
-// Files that must not become plugins: each is refused with its own sentence, before any of its code
-// runs.
+// Files that must not become plugins: each is refused with its own sentence,
+// before any of its code runs.
 #include "test/abi/abi_fixture.hpp"
 
 #include <sys/stat.h>
@@ -112,8 +112,8 @@ TEST_F(RefusedFile, OtherArchitectureAndOtherKinds) {
 
 TEST_F(RefusedFile, EveryTruncationIsRefused) {
     const std::string bytes = read_bytes(test_plugin("minimal"));
-    // Behind the last loaded segment lie only section headers and symbols for debuggers; find where
-    // it ends.
+    // Behind the last loaded segment lie only section headers and symbols for
+    // debuggers; find where it ends.
     std::size_t loaded = 0;
     for (std::size_t i = 0; i < static_cast<unsigned char>(bytes[56]); ++i) {
         const std::size_t at = 64 + 56 * i;

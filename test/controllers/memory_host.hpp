@@ -1,5 +1,5 @@
-// A plugin host without a runtime: the C ABI over objects in memory, for tests of whole
-// controllers.
+// A plugin host without a runtime: the C ABI over objects in memory, for
+// tests of whole controllers.
 //
 // What it does as the real ones do: server-side apply by manager (dropped fields go away, keyed
 // lists merge), uid, resourceVersion, generation, finalizers, JSON patch with tests, preconditions
@@ -28,8 +28,8 @@ struct Pass {
 
 class MemoryHost {
 public:
-    // `plugin`: from capstan_plugin_entry(host()), after set_plugin(). `manager`: the manifest's
-    // fieldManager.
+    // `plugin`: from capstan_plugin_entry(host()), after set_plugin(). `manager`: the
+    // manifest's fieldManager.
     explicit MemoryHost(std::string manager);
     ~MemoryHost();
     MemoryHost(const MemoryHost&) = delete;

@@ -13,8 +13,8 @@ namespace capstan::test {
 
 class MemoryStore {
 public:
-    // As a user would: creates, or replaces all but what the server owns. Bumps generation when the
-    // spec changes.
+    // As a user would: creates, or replaces all but what the server owns. Bumps generation
+    // when the spec changes.
     void put(json::Value object);
     const json::Value* find(std::string_view group_kind, const ObjectKey& key) const;
     std::vector<const json::Value*> list(std::string_view group_kind,

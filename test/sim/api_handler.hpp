@@ -1,6 +1,5 @@
 // The embedded API server's core behind a net::ServerHandler, in process: for LocalTransport. The
-// user is a master.
-// Thread: the loop's.
+// user is a master. Thread: the loop's.
 #pragma once
 
 #include "runtime/local/apiserver/api_server.hpp"

@@ -1,5 +1,5 @@
-// Threads for the simulator: real threads of which exactly one runs, in virtual time, in an order a
-// seed decides.
+// Threads for the simulator: real threads of which exactly one runs, in virtual time, in
+// an order a seed decides.
 //
 // The thread that made the baton is the driver. It is the loop's thread too, and picks at each step
 // one of: a runnable thread, which then runs to its next wait or yield point, or one task of the
@@ -46,8 +46,8 @@ public:
                    std::uint64_t steps_max = 50'000'000);
     void run_for(std::chrono::nanoseconds duration);
 
-    // Makes a thread run for ever when it next reaches a switching point: asked at each; empty:
-    // none. For sweeps.
+    // Makes a thread run for ever when it next reaches a switching point: asked at each;
+    // empty: none. For sweeps.
     std::uint64_t steps() const noexcept { return steps_; }
     std::uint64_t trace() const noexcept { return trace_; }  // hash over all choices so far
     std::size_t living() const noexcept;

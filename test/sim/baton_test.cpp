@@ -14,8 +14,8 @@ struct Ring {
     int value{0};
 };
 
-// Producers and consumers over one signal, with timers of the loop between; a small program with
-// every kind of switch.
+// Producers and consumers over one signal, with timers of the loop between; a small program
+// with every kind of switch.
 std::string play(std::uint64_t seed, std::uint64_t* trace = nullptr) {
     VirtualLoop loop;
     Baton baton(loop, seed);

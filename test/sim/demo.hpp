@@ -1,5 +1,5 @@
-// The plugin most tests use: for each ConfigMap with a value it keeps a Secret of the same name
-// with that value.
+// The plugin most tests use: for each ConfigMap with a value it keeps a Secret of the
+// same name with that value.
 #pragma once
 
 #include "test/sim/world.hpp"

@@ -7,9 +7,9 @@
 #include <stdexcept>
 
 // An instance that panicked, or whose call never came back, is left alone and not destroyed
-// (docs/operations.md): under a leak checker that is what these tests ask for. TODO(test): watches
-// that are open when such a world ends keep each other alive (the call, the fake's session); find
-// who should let go.
+// (docs/operations.md): under a leak checker that is what these tests ask for. TODO(test):
+// watches that are open when such a world ends keep each other alive (the call, the fake's
+// session); find who should let go.
 extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() {
     return "leak:capstan::control::Unit::make_instance\nleak:WatchCall\nleak:capstan::cache::"
@@ -204,8 +204,8 @@ TEST_F(Misbehaviour, LeakedObjectsAreReleasedAndCounted) {
     EXPECT_TRUE(world.log.contains({"did not release", kBad}));
 }
 
-// Ignores cancellation and sleeps past everything; waits as foreign code would: not through the
-// host.
+// Ignores cancellation and sleeps past everything; waits as foreign code
+// would: not through the host.
 TEST_F(Misbehaviour, SleeperIsCancelledFencedAndReplaced) {
     auto stuck = world.baton.make_signal();
     bool release = false;

@@ -100,8 +100,8 @@ Ending play(std::uint64_t seed) {
             world.put_config_map(name, "final-" + std::to_string(i));
         }
     }
-    // Quiet for longer than a broken watch (30 s) or a failing key that saw an event (60 s) stays
-    // away.
+    // Quiet for longer than a broken watch (30 s) or a failing key that saw an
+    // event (60 s) stays away.
     const std::uint64_t before = world.baton.steps();
     EXPECT_TRUE(world.settle(3min, 2h)) << world.baton.describe();
     EXPECT_LT(world.baton.steps() - before, 100'000u) << "it does not come to rest";

@@ -1,5 +1,5 @@
-// A whole operator in virtual time: runtime, plugins written in the test, embedded API server in
-// memory, baton.
+// A whole operator in virtual time: runtime, plugins written in the test, embedded API
+// server in memory, baton.
 //
 //     World world({.seed = 7});
 //     world.add(demo_plugin());
@@ -41,8 +41,8 @@ struct TestPlugin {
     const capstan_plugin* table{nullptr};
 };
 
-// A manifest with one controller "main" on v1/ConfigMap that owns v1/Secret; `extra` is merged over
-// the top level.
+// A manifest with one controller "main" on v1/ConfigMap that owns v1/Secret; `extra` is
+// merged over the top level.
 std::string manifest_json(const std::string& id, const json::Value& extra = {});
 
 struct WorldOptions {
@@ -61,20 +61,19 @@ public:
     void boot();                  // a new process: client, cache, runtime
     // Ends the process in order. False: it did not stop cleanly (report holds what is left).
     bool shut_down(std::chrono::nanoseconds grace = std::chrono::seconds(30));
-    // Runs until nothing is queued or running and nothing happened for `quiet`; false when `limit`
-    // passed first.
+    // Runs until nothing is queued or running and nothing happened for `quiet`; false
+    // when `limit` passed first.
     bool settle(std::chrono::nanoseconds quiet = std::chrono::seconds(2),
                 std::chrono::nanoseconds limit = std::chrono::minutes(30));
     bool run_until(const std::function<bool()>& done,
                    std::chrono::nanoseconds limit = std::chrono::minutes(5));
     void run_for(std::chrono::nanoseconds duration) { baton.run_for(duration); }
 
-    // A person's requests.
-    // create or merge-patch; HTTP status
+    // A person's requests. put_config_map: create or merge-patch; the HTTP status.
     int put_config_map(const std::string& name, const std::string& value);
     int remove(const std::string& path);
-    std::optional<json::Value> read(
-        const std::string& path);  // "/api/v1/namespaces/ns/configmaps/a"
+    // "/api/v1/namespaces/ns/configmaps/a"
+    std::optional<json::Value> read(const std::string& path);
     std::vector<json::Value> list(const std::string& path);
 
     // POST, PUT, PATCH, DELETE sent by the process

@@ -1,8 +1,8 @@
 // The managed objects of one Etcd, one builder per file: what we apply, field by field.
 //
-// Pure. A builder writes exactly the fields this plugin owns; list fields that the API server
-// replaces whole carry its defaults too, so that the object read back equals what was applied.
-// Thread: any.
+// Pure. A builder writes exactly the fields this plugin owns; list fields that the API
+// server replaces whole carry its defaults too, so that the object read back equals what
+// was applied. Thread: any.
 #pragma once
 
 #include "plugins/etcd/cluster.hpp"
@@ -21,8 +21,8 @@ json::Value client_service(const Cluster& cluster);
 json::Value peer_service(const Cluster& cluster);
 // `hashes`: of each member's configuration, in the order of cluster.members.
 json::Value config_map(const Cluster& cluster, const std::vector<std::string>& hashes);
-// Without the annotation create-as-learner: that one is given by the POST that creates a member,
-// never applied.
+// Without the annotation create-as-learner: that one is given by the POST that creates a
+// member, never applied.
 json::Value etcd_member(const Cluster& cluster,
                         const Member& member,
                         const std::string& config_hash);

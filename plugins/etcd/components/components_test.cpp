@@ -1,5 +1,5 @@
-// Our children beside those of a real etcd-druid 0.38: every difference is either listed here or a
-// bug.
+// Our children beside those of a real etcd-druid 0.38: every difference is
+// either listed here or a bug.
 #include "plugins/etcd/components/components.hpp"
 #include "plugins/etcd/etcd_config.hpp"
 #include "plugins/etcd/yaml_text.hpp"
@@ -159,8 +159,8 @@ struct SetRow {
 
 class GoldenStatefulSet : public testing::TestWithParam<SetRow> {};
 
-// Outside the containers and volumes, which are another flavour, the two are the same but for
-// defaults.
+// Outside the containers and volumes, which are another flavour, the two are the
+// same but for defaults.
 TEST_P(GoldenStatefulSet, DiffersOnlyInFlavour) {
     auto loaded = load_cluster(GetParam().folder);
     json::Value theirs = load(std::string(GetParam().folder) + "/" + GetParam().file);

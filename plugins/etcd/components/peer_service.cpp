@@ -2,8 +2,8 @@
 
 namespace capstan::etcd {
 
-// Headless, and it names pods that are not ready: members must find each other before there is a
-// quorum.
+// Headless, and it names pods that are not ready: members must find each other
+// before there is a quorum.
 json::Value peer_service(const Cluster& cluster) {
     return {
         {"apiVersion", "v1"},

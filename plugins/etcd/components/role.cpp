@@ -2,8 +2,8 @@
 
 namespace capstan::etcd {
 
-// Every rule names its objects: the pods of one Etcd share a ServiceAccount, and reach nothing of
-// another one.
+// Every rule names its objects: the pods of one Etcd share a ServiceAccount, and reach
+// nothing of another one.
 json::Value role(const Cluster& cluster) {
     json::Value members = json::list();
     for (const Member& member : cluster.members) {

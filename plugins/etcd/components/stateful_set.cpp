@@ -137,8 +137,8 @@ json::Value security_context(bool run_as_root) {
     };
 }
 
-// No checksum of the configuration and no TLS volumes here: what they carry reaches etcd without a
-// new pod.
+// No checksum of the configuration and no TLS volumes here: what they carry reaches
+// etcd without a new pod.
 json::Value pod_template(const Cluster& cluster, const json::Value& own_labels) {
     const api::EtcdSpec& spec = cluster.etcd->spec;
     json::Value labels = api::encode(spec.labels);

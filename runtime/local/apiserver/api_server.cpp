@@ -168,8 +168,8 @@ ApiServer::~ApiServer() = default;
 Result<std::unique_ptr<ApiServer>> ApiServer::create(const Clock& clock, ApiServerOptions options) {
     auto state = std::make_unique<State>(clock, std::move(options));
     CAPSTAN_TRY(state->start());
-    return std::unique_ptr<ApiServer>(
-        new ApiServer(std::move(state)));  // tidy: allow new, private constructor
+    // tidy: allow new, private constructor
+    return std::unique_ptr<ApiServer>(new ApiServer(std::move(state)));
 }
 
 ApiResponse ApiServer::handle(const ApiRequest& request) {

@@ -1,9 +1,9 @@
-// The embedded API server's core: Kubernetes' REST semantics over an in-memory store, optionally
-// kept on disk.
+// The embedded API server's core: Kubernetes' REST semantics over an in-memory store,
+// optionally kept on disk.
 //
 // No sockets, no wall clock of its own, no randomness but the seed's: the same calls give the same
-// answers, so the simulator uses it as its API server. http_binding.hpp puts it on a net::HttpServer. What it does not do is listed
-// in docs/local.md. Thread: all calls on one thread.
+// answers, so the simulator uses it as its API server. http_binding.hpp puts it on a
+// net::HttpServer. What it does not do is listed in docs/local.md. Thread: all calls on one thread.
 #pragma once
 
 #include "runtime/local/apiserver/api_types.hpp"
@@ -41,8 +41,8 @@ struct ApiServerOptions {
     std::chrono::seconds history_age_max{300};
     // a watch from a forgotten version: 200 and an ERROR event instead of HTTP 410
     bool expired_in_stream{false};
-    // Content of pods/log for the core's handle(); null: 501. The HTTP binding may stream it
-    // instead.
+    // Content of pods/log for the core's handle(); null: 501. The HTTP binding
+    // may stream it instead.
     std::function<ApiResponse(const PodLogRequest&)> pod_log;
     // serviceaccounts/token: a bearer token for (namespace, name); null: 404 on the subresource.
     std::function<std::string(const std::string& ns, const std::string& name)>
@@ -78,8 +78,8 @@ public:
     // codes. A write is on disk, and its watch events are delivered, when this returns.
     ApiResponse handle(const ApiRequest& request);
 
-    // True when `request` is a watch (GET of a collection with watch=true, or the old /watch/
-    // prefix).
+    // True when `request` is a watch (GET of a collection with watch=true, or
+    // the old /watch/ prefix).
     static bool is_watch(const ApiRequest& request);
     // Initial events reach `sink` inside this call.
     WatchStart open_watch(const ApiRequest& request, WatchSink sink);

@@ -1,5 +1,5 @@
-// What goes into and comes out of the embedded API server's core: requests, answers, users, watch
-// sinks.
+// What goes into and comes out of the embedded API server's core: requests,
+// answers, users, watch sinks.
 //
 // Values without behaviour. Thread: any.
 #pragma once

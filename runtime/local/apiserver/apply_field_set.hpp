@@ -1,7 +1,7 @@
 // Sets of field paths and their wire form FieldsV1 (structured-merge-diff's fieldpath.Set).
 //
-// A path element is kept in its wire spelling: `f:name`, `k:{"name":"x"}`, `v:"x"`, `i:0`. Values;
-// thread: any.
+// A path element is kept in its wire spelling: `f:name`, `k:{"name":"x"}`, `v:"x"`,
+// `i:0`. Values; thread: any.
 #pragma once
 
 #include "capstan/json.hpp"
@@ -28,8 +28,8 @@ struct FieldSet {
     FieldSet intersection(const FieldSet& other) const;
     FieldSet difference(const FieldSet& other) const;            // members only
     FieldSet recursive_difference(const FieldSet& other) const;  // members and what is below them
-    // Adds every inner node as a member (structured-merge-diff: EnsureNamedFieldsAreMembers, for
-    // named fields).
+    // Adds every inner node as a member (structured-merge-diff:
+    // EnsureNamedFieldsAreMembers, for named fields).
     FieldSet with_parents() const;
     std::vector<FieldPath> paths() const;
     bool operator==(const FieldSet&) const = default;

@@ -74,8 +74,8 @@ StatusError apply_conflict(const std::vector<std::pair<const ManagedEntry*, Fiel
     return error;
 }
 
-// Takes what changed from all managers but `own`: added and modified fields, and everything that is
-// gone.
+// Takes what changed from all managers but `own`: added and modified fields, and
+// everything that is gone.
 void take_from_others(ManagedFields& entries, const ManagedEntry* own, const Comparison& change) {
     FieldSet gone = change.removed;
     gone.add(change.added);
@@ -142,8 +142,8 @@ ManagedFields managers_of(const json::Value* live, const json::Value& updated) {
 
 ManagedEntry* find_entry(ManagedFields& entries, const WriteIdentity& identity, bool apply) {
     for (ManagedEntry& entry : entries) {
-        // An applier keeps its entry when it moves to another version; an updater has one per
-        // version.
+        // An applier keeps its entry when it moves to another version; an
+        // updater has one per version.
         if (entry.apply == apply && entry.manager == identity.manager &&
             entry.subresource == identity.subresource &&
             (apply || entry.api_version == identity.api_version)) {

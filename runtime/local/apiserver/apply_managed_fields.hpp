@@ -1,5 +1,5 @@
-// Who owns which field: metadata.managedFields, and the rules of apply and of every other write on
-// them.
+// Who owns which field: metadata.managedFields, and the rules of apply and of
+// every other write on them.
 //
 // Source: Kubernetes "Server-Side Apply" and structured-merge-diff's Updater. Field names are
 // assumed equal in all versions of a kind. Pure; thread: any.
@@ -18,8 +18,8 @@
 
 namespace capstan::local {
 
-inline constexpr std::size_t kUpdateManagersMax =
-    10;  // older Update entries merge into "ancient-changes"
+// older Update entries merge into "ancient-changes"
+inline constexpr std::size_t kUpdateManagersMax = 10;
 inline constexpr std::size_t kManagerBytesMax = 128;
 
 struct ManagedEntry {
@@ -52,9 +52,9 @@ void track_update(const json::Value* live,
                   const ObjectSchema& schema,
                   const WriteIdentity& identity);
 
-// Server-side apply of `config` onto `live` (null: create). `reset`: fields the endpoint does not
-// write (status on the main one), never owned. Errors: 400, 409 with one FieldManagerConflict cause
-// per field.
+// Server-side apply of `config` onto `live` (null: create). `reset`: fields the endpoint does
+// not write (status on the main one), never owned. Errors: 400, 409 with one
+// FieldManagerConflict cause per field.
 Answer<json::Value> apply_config(const json::Value* live,
                                  const json::Value& config,
                                  const ObjectSchema& schema,

@@ -24,8 +24,8 @@ std::unique_ptr<SchemaNode> list_node(ListType type, std::vector<std::string> ke
     return node;
 }
 
-// metav1.ObjectMeta: ownerReferences merge by uid, each reference is one atom; finalizers are a
-// set.
+// metav1.ObjectMeta: ownerReferences merge by uid, each reference is one
+// atom; finalizers are a set.
 std::unique_ptr<SchemaNode> make_object_meta() {
     auto node = std::make_unique<SchemaNode>();
     node->type = SchemaType::object;

@@ -1,5 +1,5 @@
-// Server-side apply: field sets, merge, ownership, conflicts. Schema and objects are small on
-// purpose.
+// Server-side apply: field sets, merge, ownership, conflicts. Schema and
+// objects are small on purpose.
 #include "runtime/local/apiserver/apply_managed_fields.hpp"
 
 #include <gtest/gtest.h>

@@ -217,8 +217,8 @@ json::Value merge_map(const json::Value& live,
     return json::Value(std::move(out));
 }
 
-// Items keep the order of `config`; those only in `live` stay where they stood among their
-// neighbours.
+// Items keep the order of `config`; those only in `live` stay where they stood
+// among their neighbours.
 json::Value merge_list(const json::Array& live,
                        const json::Array& config,
                        const SchemaNode* node,

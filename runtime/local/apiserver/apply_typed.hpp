@@ -1,5 +1,5 @@
-// Objects seen through their merge schema: field sets, comparison, merge and removal for
-// server-side apply.
+// Objects seen through their merge schema: field sets, comparison, merge and removal
+// for server-side apply.
 //
 // Follows structured-merge-diff v6 (typed.TypedValue). A null schema node means "deduced": granular
 // maps, atomic lists. Pure; thread: any.
@@ -16,8 +16,8 @@
 
 namespace capstan::local {
 
-// Schema of a whole object: `root` for everything but metadata, whose list types are the same for
-// every kind.
+// Schema of a whole object: `root` for everything but metadata, whose list types are
+// the same for every kind.
 struct ObjectSchema {
     const SchemaNode* root{nullptr};  // borrowed; may be null
 };
@@ -35,8 +35,8 @@ struct Comparison {
 };
 Comparison compare(const json::Value& left, const json::Value& right, const ObjectSchema& schema);
 
-// `config` laid over `live`: maps by key, associative lists by their keys, everything else
-// replaced.
+// `config` laid over `live`: maps by key, associative lists by their keys,
+// everything else replaced.
 json::Value merge_typed(const json::Value& live,
                         const json::Value& config,
                         const ObjectSchema& schema);

@@ -25,13 +25,13 @@ inline constexpr std::size_t kTokenBytesMin = 16;  // shorter ones can be guesse
 
 class Authenticator {
 public:
-    // Errors: invalid (too short or long), overloaded (kTokensMax). A known token gets the new
-    // user.
+    // Errors: invalid (too short or long), overloaded (kTokensMax). A known
+    // token gets the new user.
     Result<void> set_token(std::string token, User user);
     void remove_token(std::string_view token);
 
-    // Asked for a token that is not in the table: for tokens that carry their own proof. nullopt:
-    // not one of those.
+    // Asked for a token that is not in the table: for tokens that carry their own proof.
+    // nullopt: not one of those.
     using Verifier = std::function<std::optional<User>(std::string_view token)>;
     void set_verifier(Verifier verifier) { verifier_ = std::move(verifier); }
 

@@ -10,8 +10,8 @@ constexpr const char* kApps = "apps";
 constexpr const char* kBatch = "batch";
 constexpr const char* kRbac = "rbac.authorization.k8s.io";
 
-// One line a kind: group, version, kind, plural, singular, short names, namespaced, subresources,
-// categories.
+// One line a kind: group, version, kind, plural, singular, short names, namespaced,
+// subresources, categories.
 std::vector<BuiltinKind> make_kinds() {
     return {
         {"", "v1", "ConfigMap", "configmaps", "configmap", {"cm"}, true, {}, {}, false},

@@ -1,5 +1,5 @@
-// The Kubernetes kinds the embedded API server knows without a CRD: names, list types, defaults,
-// light validation.
+// The Kubernetes kinds the embedded API server knows without a CRD: names, list types,
+// defaults, light validation.
 //
 // Facts from the Kubernetes API reference (1.34). Not complete schemas: unknown fields are kept,
 // and a list the table does not name is atomic. Thread: any (immutable, pure functions).
@@ -41,15 +41,15 @@ const SchemaNode* builtin_schema(const GroupVersionKind& gvk);
 // CustomResourceDefinitions have their own (crd.hpp).
 void apply_builtin_defaults(const GroupVersionKind& gvk, json::Value& object);
 
-// What a real server takes from the stored object when an update leaves it out: Service clusterIP
-// and clusterIPs.
+// What a real server takes from the stored object when an update leaves it out: Service
+// clusterIP and clusterIPs.
 void keep_allocated_fields(const GroupVersionKind& gvk,
                            const json::Value& old_object,
                            json::Value& new_object);
 
-// Job only, on create, once metadata.uid and metadata.name are set: spec.selector and the pod
-// labels batch.kubernetes.io/controller-uid and job-name (and their old spellings), unless
-// spec.manualSelector.
+// Job only, on create, once metadata.uid and metadata.name are set: spec.selector and the
+// pod labels batch.kubernetes.io/controller-uid and job-name (and their old spellings),
+// unless spec.manualSelector.
 void generate_job_selector(json::Value& job);
 
 // Required fields and values a controller would trip over. Requires: defaults applied.

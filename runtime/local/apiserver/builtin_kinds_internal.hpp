@@ -5,8 +5,8 @@
 
 namespace capstan::local {
 
-// Sets `key` when it is absent or null. `object` may be null (it becomes an object); other kinds
-// are left alone.
+// Sets `key` when it is absent or null. `object` may be null (it becomes an object);
+// other kinds are left alone.
 inline void fill(json::Value& object, std::string_view key, json::Value value) {
     if (!object.is_object() && !object.is_null()) {
         return;

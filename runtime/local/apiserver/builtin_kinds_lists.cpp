@@ -1,5 +1,5 @@
-// How the lists and maps of builtin kinds merge: the x-kubernetes-list-type facts of the Kubernetes
-// 1.34 API reference.
+// How the lists and maps of builtin kinds merge: the x-kubernetes-list-type facts of the
+// Kubernetes 1.34 API reference.
 #include "runtime/local/apiserver/builtin_kinds.hpp"
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace capstan::local {
 
 namespace {
 
-// One field of one type that does not merge by default (structures field by field, lists as a
-// whole).
+// One field of one type that does not merge by default (structures field by
+// field, lists as a whole).
 //   "T"            a structure of type T         "~T"      a structure replaced as a whole
 //   "[k1,k2]T"     list of T, merged by keys     "set"     list of scalars, merged as a set
 //   "{}"           a map replaced as a whole

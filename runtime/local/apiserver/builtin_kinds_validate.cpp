@@ -1,5 +1,5 @@
-// Light validation of builtin kinds: what a controller would trip over, in the words of the API
-// server.
+// Light validation of builtin kinds: what a controller would trip over, in the
+// words of the API server.
 #include "runtime/local/apiserver/builtin_kinds_internal.hpp"
 
 #include "runtime/local/apiserver/schema_internal.hpp"

@@ -67,8 +67,8 @@ void GarbageCollector::note(const Change& change) {
         }
     }
     if (!change.after) {
-        // A deletion elsewhere may have been the last thing a namespace, a CRD or a foreground
-        // owner waited for.
+        // A deletion elsewhere may have been the last thing a namespace, a CRD or a
+        // foreground owner waited for.
         const std::string ns(namespace_of(change.key));
         if (!ns.empty()) {
             const StoredPtr owner = store_.find("namespaces", ns);

@@ -1,8 +1,8 @@
 // What happens by itself after a write: owners' children go, namespaces and CRDs empty themselves.
 //
-// note() remembers what a committed change may have orphaned, run() acts on it, in a bounded number
-// of deletes per call. Source: Kubernetes "Garbage Collection"; the owner is looked up by uid.
-// Thread: the server's.
+// note() remembers what a committed change may have orphaned, run() acts on it, in a bounded
+// number of deletes per call. Source: Kubernetes "Garbage Collection"; the owner is looked up by
+// uid. Thread: the server's.
 #pragma once
 
 #include "runtime/local/apiserver/store.hpp"

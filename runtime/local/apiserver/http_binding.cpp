@@ -12,8 +12,8 @@ namespace {
 
 using ExchangePtr = std::shared_ptr<net::ServerExchange>;
 
-// Of net only the interfaces are used, so that the simulator links no sockets: hence no
-// net::find_header.
+// Of net only the interfaces are used, so that the simulator links no sockets:
+// hence no net::find_header.
 std::string header(const net::ServerExchange& exchange, std::string_view lower_name) {
     for (const auto& [name, value] : exchange.headers()) {
         const bool same =
@@ -35,8 +35,8 @@ void send(net::ServerExchange& exchange, ApiResponse response) {
     exchange.respond(response.status, std::move(headers), std::move(response.body));
 }
 
-// One watch on the wire. Shared: the binding owns it, a write in flight and the exchange's close
-// keep it for a moment.
+// One watch on the wire. Shared: the binding owns it, a write in flight and the exchange's
+// close keep it for a moment.
 class WatchStream : public std::enable_shared_from_this<WatchStream> {
 public:
     WatchStream(ExchangePtr exchange, std::size_t backlog_bytes_max)

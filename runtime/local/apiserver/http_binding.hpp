@@ -1,8 +1,8 @@
 // The API server on HTTP: exchanges to handle() and open_watch(), watch streams with a bounded
 // backlog, and the timer that drives tick().
 //
-// Works with any net::ServerHandler user: the real server, or the simulator's in-process transport.
-// Thread: loop.
+// Works with any net::ServerHandler user: the real server, or the simulator's in-process
+// transport. Thread: loop.
 #pragma once
 
 #include "runtime/local/apiserver/api_server.hpp"
@@ -21,8 +21,8 @@ inline constexpr std::size_t kWatchBacklogBytesMax = 16u * 1024 * 1024;
 
 struct HttpBindingOptions {
     std::size_t watch_backlog_bytes_max{kWatchBacklogBytesMax};
-    // Takes over a checked pods/log request and its exchange; null: ApiServerOptions::pod_log
-    // answers in one piece.
+    // Takes over a checked pods/log request and its exchange; null:
+    // ApiServerOptions::pod_log answers in one piece.
     std::function<void(const PodLogRequest&, std::shared_ptr<net::ServerExchange>)> pod_log;
 };
 

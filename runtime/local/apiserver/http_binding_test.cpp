@@ -1,5 +1,5 @@
-// The server behind exchanges: authentication, chunked watches, ends, backlog, the tick timer. In
-// virtual time.
+// The server behind exchanges: authentication, chunked watches, ends, backlog, the tick
+// timer. In virtual time.
 #include "runtime/local/apiserver/http_binding.hpp"
 #include "runtime/local/apiserver/testing_server.hpp"
 #include "test/fakes/local_transport.hpp"

@@ -1,5 +1,5 @@
-// What metadata may hold: names, labels, annotations, finalizers, owner references (apimachinery
-// validation).
+// What metadata may hold: names, labels, annotations, finalizers, owner references
+// (apimachinery validation).
 #pragma once
 
 #include "runtime/local/apiserver/schema_error.hpp"

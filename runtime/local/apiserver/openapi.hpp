@@ -1,5 +1,5 @@
-// OpenAPI documents of the embedded API server: what kubectl 1.27 and newer needs to validate and
-// apply.
+// OpenAPI documents of the embedded API server: what kubectl 1.27 and newer needs
+// to validate and apply.
 //
 // kubectl reads /openapi/v3 and then one document per group version, and looks for the
 // `fieldValidation` query parameter of the PATCH operation of a kind
@@ -31,8 +31,8 @@ struct OpenApiKind {
 std::string openapi_path(std::string_view group, std::string_view version);
 
 // GET /openapi/v3: {"paths": {"apis/apps/v1": {"serverRelativeURL":
-// "/openapi/v3/apis/apps/v1?hash=…"}}}. The hash changes when the document of that group version
-// does.
+// "/openapi/v3/apis/apps/v1?hash=…"}}}. The hash changes when the document of
+// that group version does.
 json::Value openapi_v3_index(const std::vector<OpenApiKind>& kinds);
 
 // GET /openapi/v3/<openapi_path>. Null when no kind belongs to it.
@@ -48,8 +48,8 @@ json::Value openapi_v2_document(const std::vector<OpenApiKind>& kinds);
 // 1.29 and newer read v3.
 inline constexpr std::string_view kOpenApiV2Accept =
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-inline constexpr std::string_view
-    kOpenApiV2Type =  // of the answer: "@" is not allowed in a media type
+// of the answer: "@" is not allowed in a media type
+inline constexpr std::string_view kOpenApiV2Type =
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 std::string openapi_v2_protobuf(const std::vector<OpenApiKind>& kinds);
 

@@ -233,8 +233,8 @@ private:
         return success();
     }
 
-    // Items named in $setElementOrder take that order; the others keep their place behind what
-    // stood before them.
+    // Items named in $setElementOrder take that order; the others keep their place behind
+    // what stood before them.
     Answer<void> order_lists(json::Value& target,
                              const json::Value& patch,
                              const SchemaNode* node,

@@ -86,8 +86,8 @@ Result<std::unique_ptr<Persistence>> Persistence::open(const std::string& dir,
                                                        Store& store,
                                                        Notice notice) {
     CAPSTAN_TRY(make_directory(dir));
-    std::unique_ptr<Persistence> self(
-        new Persistence(dir, sync, std::move(notice)));  // tidy: allow new, private constructor
+    // tidy: allow new, private constructor
+    std::unique_ptr<Persistence> self(new Persistence(dir, sync, std::move(notice)));
     const std::string lock = dir + "/lock";
     self->lock_fd_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode);
     if (self->lock_fd_ < 0) {

@@ -1,5 +1,5 @@
-// State on disk: one snapshot file and one append-only log, both made of records of length, CRC-32
-// and JSON.
+// State on disk: one snapshot file and one append-only log, both made of records of
+// length, CRC-32 and JSON.
 //
 // Layout below the directory: `lock` (flock), `snapshot` (replaced atomically), `log`. A record is
 // 4 bytes length and 4 bytes CRC-32 (IEEE, of the JSON), both little endian, then the JSON. The
@@ -27,8 +27,8 @@ class Persistence {
 public:
     using Notice = std::function<void(const std::string&)>;
 
-    // Takes the lock and loads the state into `store`. Errors: unavailable (locked, I/O), invalid
-    // (damaged snapshot).
+    // Takes the lock and loads the state into `store`. Errors: unavailable (locked, I/O),
+    // invalid (damaged snapshot).
     static Result<std::unique_ptr<Persistence>> open(const std::string& dir,
                                                      bool sync,
                                                      Store& store,
@@ -37,8 +37,8 @@ public:
     Persistence(const Persistence&) = delete;
     Persistence& operator=(const Persistence&) = delete;
 
-    // Appends one record with all changes. Errors: unavailable (ENOSPC and others); the log is as
-    // before then.
+    // Appends one record with all changes. Errors: unavailable (ENOSPC and others); the
+    // log is as before then.
     Result<void> append(const std::vector<Change>& changes);
 
     // Rewrites the snapshot when the log is above max(kLogBytesMin, 2 x state). A failure is a

@@ -1,5 +1,5 @@
-// Records of the snapshot and the log, and the small file helpers around them. Used by
-// persistence.cpp only.
+// Records of the snapshot and the log, and the small file helpers around them. Used
+// by persistence.cpp only.
 #pragma once
 
 #include "runtime/local/apiserver/store.hpp"
@@ -26,8 +26,8 @@ struct RecordCursor {
     std::optional<std::string_view> next();
 };
 
-// {"r":12,"c":[{"s":"pods","k":"ns/a","v":12,"o":{…}},{"s":"pods","k":"ns/b","v":11}]}: no "o" is a
-// delete.
+// {"r":12,"c":[{"s":"pods","k":"ns/a","v":12,"o":{…}},{"s":"pods","k":"ns/b","v":11}]}:
+// no "o" is a delete.
 std::string change_record(const std::vector<Change>& changes);
 Result<void> replay_record(std::string_view record, Store& store);
 

@@ -38,8 +38,8 @@ struct AuthzAttributes {
     std::string non_resource_path;  // "/healthz"; when set, the fields group to name are ignored
 };
 
-// How authorize() reaches the stored objects. Visitors call back with each object and stop when it
-// returns false.
+// How authorize() reaches the stored objects. Visitors call back with each object and stop
+// when it returns false.
 struct RbacObjects {
     using Visit = std::function<bool(const json::Value&)>;
     std::function<void(const Visit&)> cluster_role_bindings;
@@ -52,8 +52,8 @@ struct RbacObjects {
 
 bool authorize(const RbacObjects& objects, const User& user, const AuthzAttributes& attributes);
 
-// `pods "x" is forbidden: User "u" cannot get resource "pods" in API group "" in the namespace
-// "ns"`.
+// `pods "x" is forbidden: User "u" cannot get resource "pods" in API group ""
+// in the namespace "ns"`.
 std::string forbidden_text(const User& user, const AuthzAttributes& attributes);
 
 // Escalation: rights a Role or ClusterRole (ns "" then) grants that `user` does not hold, one text
@@ -68,9 +68,9 @@ std::vector<std::string> escalation_of_binding(const RbacObjects& objects,
                                                const json::Value& binding,
                                                std::string_view ns);
 
-// ClusterRoles and ClusterRoleBindings every server starts with: system:basic-user,
-// system:discovery, system:public-info-viewer, cluster-admin, admin, edit, view; and their
-// bindings.
+// ClusterRoles and ClusterRoleBindings every server starts with:
+// system:basic-user, system:discovery, system:public-info-viewer, cluster-admin,
+// admin, edit, view; and their bindings.
 std::vector<json::Value> bootstrap_rbac();
 
 }  // namespace capstan::local

@@ -26,8 +26,8 @@ struct RenderOptions {
 Answer<Representation> parse_accept(std::string_view accept);
 bool accepts_aggregated_discovery(std::string_view accept);
 
-// One object's JSON at the version of `kind`. `in_list`: items of builtin lists carry no apiVersion
-// and kind.
+// One object's JSON at the version of `kind`. `in_list`: items of builtin lists carry
+// no apiVersion and kind.
 std::string render_object(const Stored& object,
                           const ResourceKind& kind,
                           const RenderOptions& options);

@@ -24,8 +24,8 @@ bool split_path(std::string_view path, std::vector<std::string>& segments) {
         }
         const std::size_t end = std::min(path.find('/'), path.size());
         auto segment = percent_decode(path.substr(0, end), false);
-        // An escaped slash or dot segment could reach another endpoint than the one that was
-        // authorised.
+        // An escaped slash or dot segment could reach another endpoint than the
+        // one that was authorised.
         if (!segment || *segment == "." || *segment == ".." ||
             segment->find_first_of(std::string_view("/%\0", 3)) != std::string::npos) {
             return false;

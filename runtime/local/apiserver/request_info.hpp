@@ -1,5 +1,5 @@
-// A request's path and query taken apart: Kubernetes' URL grammar (API conventions, "resource
-// paths").
+// A request's path and query taken apart: Kubernetes' URL grammar (API
+// conventions, "resource paths").
 #pragma once
 
 #include "runtime/local/apiserver/status.hpp"

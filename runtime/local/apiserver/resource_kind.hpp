@@ -1,5 +1,5 @@
-// The resources the server knows: builtin ones and those of CustomResourceDefinitions, by group,
-// version and plural.
+// The resources the server knows: builtin ones and those of CustomResourceDefinitions, by
+// group, version and plural.
 #pragma once
 
 #include "runtime/local/apiserver/apply_typed.hpp"
@@ -45,8 +45,7 @@ struct ResourceKind {
     std::vector<std::string> selectable_fields;
     ScalePaths scale;
 
-    // Custom resources only.
-    // shared by the kinds of one CRD and requests in flight
+    // Custom resources only. Shared by the kinds of one CRD and requests in flight.
     std::shared_ptr<const StructuralSchema> schema;
     json::Value raw_schema;
     json::Value printer_columns;  // list or null
@@ -66,8 +65,8 @@ public:
 
     KindPtr find(std::string_view group, std::string_view version, std::string_view plural) const;
     KindPtr find_kind(const GroupVersionKind& gvk) const;
-    // Any served version of a storage id, the storage version first; null when it is not served any
-    // more.
+    // Any served version of a storage id, the storage version first; null when it
+    // is not served any more.
     KindPtr by_storage(std::string_view storage) const;
     bool has_group_version(std::string_view group, std::string_view version) const;
 
@@ -75,8 +74,8 @@ public:
     void set_crd(const std::string& name, std::vector<KindPtr> kinds);
     void erase_crd(const std::string& name);
 
-    // In the order of discovery: builtin first, then CRDs by name; within a group newest version
-    // first.
+    // In the order of discovery: builtin first, then CRDs by name; within a
+    // group newest version first.
     const std::vector<KindPtr>& kinds() const noexcept { return kinds_; }
     std::uint64_t generation() const noexcept { return generation_; }  // moves with every change
     std::vector<OpenApiKind> openapi_kinds() const;                    // borrows from the kinds

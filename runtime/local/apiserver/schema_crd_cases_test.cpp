@@ -11,8 +11,8 @@
 namespace capstan::local {
 namespace {
 
-// Cases only a CEL rule refuses. The rules are not evaluated yet: these objects pass here and fail
-// on a real server.
+// Cases only a CEL rule refuses. The rules are not evaluated yet: these objects pass here and
+// fail on a real server.
 constexpr int kCelOnlyCases = 39;
 constexpr int kSchemaCases = 88;
 constexpr int kAcceptCases = 51;
@@ -57,8 +57,8 @@ protected:
     json::Value cases_;
 };
 
-// Our errors must be the head of the server's list; what follows there comes from CEL and from the
-// scale subresource.
+// Our errors must be the head of the server's list; what follows there comes from CEL and from
+// the scale subresource.
 void expect_head(const std::vector<FieldError>& errors, std::string message, std::string_view id) {
     std::string ours;
     for (const FieldError& error : errors) {

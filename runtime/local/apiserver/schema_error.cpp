@@ -6,8 +6,8 @@ namespace capstan::local {
 
 namespace {
 
-// A string is shown quoted, everything else as JSON; both cut, for a refused value may be a
-// megabyte.
+// A string is shown quoted, everything else as JSON; both cut, for a refused
+// value may be a megabyte.
 std::string value_text(const json::Value& value) {
     std::string text = json::dump(value);
     if (text.size() > kErrorValueBytesMax) {

@@ -1,5 +1,5 @@
-// What is wrong with a field, in the words of the Kubernetes API server (field.ErrorList). Values;
-// thread: any.
+// What is wrong with a field, in the words of the Kubernetes API server
+// (field.ErrorList). Values; thread: any.
 #pragma once
 
 #include "capstan/json.hpp"
@@ -29,8 +29,8 @@ std::string_view to_string(FieldReason reason) noexcept;  // "FieldValueInvalid"
 struct FieldError {
     std::string field;  // "spec.etcd.replicas", "spec.x[0]"; "<nil>" for the object as a whole
     FieldReason reason{FieldReason::invalid};
-    std::string
-        detail;  // "Invalid value: -1: spec.replicas in body should be greater than or equal to 0"
+    // "Invalid value: -1: spec.replicas in body should be greater than or equal to 0"
+    std::string detail;
 
     std::string text() const { return field + ": " + detail; }
 };
@@ -45,8 +45,8 @@ FieldError too_long(std::string_view field, std::size_t bytes_max);
 FieldError too_many(std::string_view field, std::size_t found, std::size_t max);
 FieldError forbidden_value(std::string_view field, std::string_view why);
 
-// "a: …" for one, "[a: …, b: …]" for several: the tail of `Etcd.druid.gardener.cloud "main" is
-// invalid: `.
+// "a: …" for one, "[a: …, b: …]" for several: the tail of
+// `Etcd.druid.gardener.cloud "main" is invalid: `.
 std::string join_field_errors(const std::vector<FieldError>& errors);
 
 }  // namespace capstan::local

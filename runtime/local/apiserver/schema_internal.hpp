@@ -23,8 +23,8 @@ void validate_embedded(const SchemaNode& node,
                        const std::string& path,
                        std::vector<FieldError>& errors);
 
-// Removes unknown fields below `value`; paths of removed ones are added to `removed`, up to
-// kPrunedPathsMax.
+// Removes unknown fields below `value`; paths of removed ones are added to `removed`,
+// up to kPrunedPathsMax.
 void prune_node(const SchemaNode& node,
                 json::Value& value,
                 const std::string& path,
@@ -35,8 +35,8 @@ void default_node(const SchemaNode& node, json::Value& value);
 // Every default must itself be valid and fully specified by the schema. Errors: invalid.
 Result<void> check_defaults(const SchemaNode& node, const std::string& path);
 
-// Whether `text` is of OpenAPI format `format`; formats the API server does not know are always
-// right.
+// Whether `text` is of OpenAPI format `format`; formats the API server does not
+// know are always right.
 bool matches_format(const std::string& format, const std::string& text);
 
 // "spec" + "replicas" -> "spec.replicas"; keys with characters of their own in brackets.

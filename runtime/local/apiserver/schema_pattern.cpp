@@ -11,8 +11,8 @@ namespace {
 using pattern::Node;
 using pattern::NodeKind;
 
-// Emits instructions back to front: emit(node, next) returns where to enter `node` so that it
-// continues at `next`.
+// Emits instructions back to front: emit(node, next) returns where to enter `node` so that
+// it continues at `next`.
 class Emitter {
 public:
     Emitter(std::vector<Pattern::Instruction>& program,
@@ -211,8 +211,8 @@ bool Pattern::match(std::string_view text) const {
         const bool word_before = !at_begin && pattern::is_word(previous);
         const bool word_after = !at_end && pattern::is_word(c);
         const Position position{at_begin, at_end, word_before != word_after};
-        // `current` holds states reached by the character before; close over them here, where the
-        // position is known.
+        // `current` holds states reached by the character before; close over them here, where
+        // the position is known.
         next.clear();
         for (const std::uint32_t state : current.list()) {
             if (follow(program_, state, position, next, stack)) {

@@ -40,8 +40,8 @@ struct Node {
 // Errors: as Pattern::compile.
 Result<std::unique_ptr<Node>> parse(std::string_view expression);
 
-// Decodes one code point at `offset` and moves it on. Broken UTF-8 gives U+FFFD for one byte, as Go
-// does.
+// Decodes one code point at `offset` and moves it on. Broken UTF-8 gives U+FFFD
+// for one byte, as Go does.
 char32_t next_code_point(std::string_view text, std::size_t& offset);
 
 bool is_letter(char32_t c);  // ASCII

@@ -1,5 +1,5 @@
-// Defaulting, pruning and walking. The algorithms are those of apiextensions-apiserver's structural
-// schemas.
+// Defaulting, pruning and walking. The algorithms are those of
+// apiextensions-apiserver's structural schemas.
 #include "runtime/local/apiserver/schema_internal.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Structural schemas of custom resources: defaulting, pruning, validation, and the list types
 // server-side apply needs.
 //
-// Source of the rules: Kubernetes "structural schemas" (apiextensions.k8s.io/v1). CEL rules
-// (x-kubernetes-validations) are kept and listed, not evaluated. Thread: any once compiled
-// (immutable).
+// Source of the rules: Kubernetes "structural schemas" (apiextensions.k8s.io/v1). CEL
+// rules (x-kubernetes-validations) are kept and listed, not evaluated. Thread: any
+// once compiled (immutable).
 #pragma once
 
 #include "capstan/json.hpp"
@@ -65,8 +65,8 @@ struct ValueRules {
     std::unique_ptr<SchemaNode> negated;
 };
 
-// One place in the schema. Walkable; owned by its StructuralSchema (or by the table of builtin
-// kinds).
+// One place in the schema. Walkable; owned by its StructuralSchema (or by the
+// table of builtin kinds).
 struct SchemaNode {
     SchemaType type{SchemaType::any};
     ListType list_type{ListType::atomic};
@@ -104,8 +104,8 @@ public:
     StructuralSchema(StructuralSchema&&) noexcept = default;
     StructuralSchema& operator=(StructuralSchema&&) noexcept = default;
 
-    // Fills absent fields that have a default; a null in a field that is not nullable and has a
-    // default is replaced.
+    // Fills absent fields that have a default; a null in a field that is not nullable and has
+    // a default is replaced.
     void apply_defaults(json::Value& object) const;
 
     // Removes fields the schema does not name, except below x-kubernetes-preserve-unknown-fields.
@@ -113,8 +113,8 @@ public:
     // paths ("spec.foo"), which fieldValidation=Strict refuses and Warn reports.
     std::vector<std::string> prune(json::Value& object) const;
 
-    // In the order a client should read them; empty: valid. metadata of the root is not looked
-    // into.
+    // In the order a client should read them; empty: valid. metadata of the
+    // root is not looked into.
     std::vector<FieldError> validate(const json::Value& object) const;
 
     const SchemaNode* root() const noexcept { return root_.get(); }  // never null

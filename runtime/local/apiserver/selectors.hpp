@@ -42,8 +42,8 @@ public:
         std::string value;
         bool negated{false};
     };
-    // `allowed`: the fields this resource declares besides metadata.name and metadata.namespace;
-    // else 400.
+    // `allowed`: the fields this resource declares besides metadata.name and
+    // metadata.namespace; else 400.
     static Answer<FieldSelector> parse(std::string_view text,
                                        const std::vector<std::string>& allowed);
     bool matches(const json::Value& object) const;

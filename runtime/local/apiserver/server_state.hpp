@@ -1,5 +1,5 @@
-// Inside of the API server: its parts, and one call's context. Included by the server's own .cpp
-// files only.
+// Inside of the API server: its parts, and one call's context. Included by the
+// server's own .cpp files only.
 #pragma once
 
 #include "runtime/local/apiserver/api_server.hpp"
@@ -73,8 +73,8 @@ struct ApiServer::State {
 
     Result<void> bootstrap();  // namespaces and roles every server starts with, where absent
 
-    // Ends the running transaction: journal, watches, CRD registration, garbage collection. Errors:
-    // 500.
+    // Ends the running transaction: journal, watches, CRD registration, garbage
+    // collection. Errors: 500.
     Answer<void> commit();
     void register_crd(const json::Value& crd);
 

@@ -28,8 +28,8 @@ std::string quoted(std::string_view text) {
     return "\"" + std::string(text) + "\"";
 }
 
-// As field.Error: `spec.replicas: Invalid value: -1: must be …` has its reason inside the message
-// already.
+// As field.Error: `spec.replicas: Invalid value: -1: must be …` has its reason
+// inside the message already.
 std::string cause_text(const StatusCause& cause) {
     return cause.field.empty() ? cause.message : cause.field + ": " + cause.message;
 }

@@ -1,5 +1,5 @@
-// Status objects: how every refusal leaves the server. Reasons, codes and texts are
-// kube-apiserver's.
+// Status objects: how every refusal leaves the server. Reasons, codes and
+// texts are kube-apiserver's.
 #pragma once
 
 #include "runtime/local/apiserver/api_types.hpp"

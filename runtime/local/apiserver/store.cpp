@@ -45,8 +45,8 @@ StoredPtr make_stored(json::Value value, std::uint64_t revision) {
     stored->revision = revision;
     stored->text = json::dump(value);
     if (members.size() >= 2) {
-        // {"apiVersion":…,"kind":…, : both values are plain text, so their length in the dump is
-        // that of the dump.
+        // {"apiVersion":…,"kind":…, : both values are plain text, so their length in the
+        // dump is that of the dump.
         stored->body = std::string_view(R"({"apiVersion":,"kind":,)").size() +
                        json::dump(members[0].value).size() + json::dump(members[1].value).size();
         stored->body = std::min(stored->body, stored->text.size());

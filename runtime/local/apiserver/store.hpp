@@ -1,8 +1,8 @@
 // The objects: immutable values by resource and key, one version counter, and transactions.
 //
-// A transaction is one API call's writes. commit() hands them to the journal first; when that fails
-// everything is as before. Readers between begin and commit see the new state. Thread: the
-// server's.
+// A transaction is one API call's writes. commit() hands them to the journal first; when
+// that fails everything is as before. Readers between begin and commit see the new
+// state. Thread: the server's.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -36,8 +36,8 @@ using StoredPtr = std::shared_ptr<const Stored>;
 // Orders members apiVersion, kind, metadata first and serialises.
 StoredPtr make_stored(json::Value value, std::uint64_t revision);
 
-// One write. `after` of a delete is null; `tombstone` is then the last state with the version of
-// the deletion.
+// One write. `after` of a delete is null; `tombstone` is then the last state with the
+// version of the deletion.
 struct Change {
     std::string resource;  // storage id: "apps/statefulsets", "pods"
     std::string key;       // "ns/name" or "name"
@@ -70,8 +70,8 @@ public:
     std::size_t text_bytes() const noexcept { return text_bytes_; }
 
     void begin();  // requires: no transaction
-    // Stores `value` under the next version, which becomes its metadata.resourceVersion. [in a
-    // transaction]
+    // Stores `value` under the next version, which becomes its
+    // metadata.resourceVersion. [in a transaction]
     StoredPtr put(std::string_view resource, std::string_view key, json::Value value);
     void erase(std::string_view resource, std::string_view key);  // requires: present
     // Errors: the journal's; the transaction is undone then.

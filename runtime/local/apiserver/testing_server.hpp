@@ -1,5 +1,5 @@
-// A server in memory under a hand-moved clock, with short spellings for requests. For the tests of
-// this folder.
+// A server in memory under a hand-moved clock, with short spellings for requests. For
+// the tests of this folder.
 #pragma once
 
 #include "runtime/local/apiserver/api_server.hpp"

@@ -1,8 +1,8 @@
 // Recent changes per resource, and the watches that follow them.
 //
-// History is bounded by events and age; whatever fell out makes older versions "expired". A watch
-// has a position (the last version it has seen) and is fed inside publish() and tick(). Thread: the
-// server's.
+// History is bounded by events and age; whatever fell out makes older versions "expired". A
+// watch has a position (the last version it has seen) and is fed inside publish() and
+// tick(). Thread: the server's.
 #pragma once
 
 #include "runtime/local/apiserver/api_types.hpp"
@@ -70,8 +70,8 @@ public:
 
     // Oldest version of `storage` a watch or an exact list can start from.
     std::uint64_t oldest(std::string_view storage) const;
-    // State of each key changed after `revision`, as it was then (null: absent). Requires revision
-    // >= oldest.
+    // State of each key changed after `revision`, as it was then (null: absent).
+    // Requires revision >= oldest.
     std::map<std::string, StoredPtr, std::less<>> undo(std::string_view storage,
                                                        std::uint64_t revision) const;
 

@@ -12,8 +12,8 @@ namespace {
 constexpr int kGenerateNameTries = 8;         // as kube-apiserver since 1.31
 constexpr std::size_t kGenerateBaseMax = 58;  // name limit 63 less the suffix
 
-// Kinds without a spec have no generation: Kubernetes counts it for these builtin kinds and all
-// custom resources.
+// Kinds without a spec have no generation: Kubernetes counts it for these builtin kinds
+// and all custom resources.
 bool counts_generation(const ResourceKind& kind, const json::Value& object) {
     if (kind.custom || kind.storage == kCrdStorage) {
         return true;

@@ -1,5 +1,5 @@
-// An object on its way into the store: identity, defaults, pruning, isolation of subresources,
-// validation.
+// An object on its way into the store: identity, defaults, pruning, isolation of
+// subresources, validation.
 #include "runtime/local/apiserver/server_state.hpp"
 
 #include "runtime/local/apiserver/builtin_kinds.hpp"

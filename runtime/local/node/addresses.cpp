@@ -66,8 +66,8 @@ void read_listeners(const std::string& path, std::vector<Listener>& out) {
     }
 }
 
-// "etcd (pid 812)"; "another process" when it belongs to somebody whose descriptors we may not
-// read.
+// "etcd (pid 812)"; "another process" when it belongs to somebody whose
+// descriptors we may not read.
 std::string owner_of_socket(const std::string& inode) {
     const std::string wanted = "socket:[" + inode + "]";
     for (const auto& pid : list_dir("/proc")) {

@@ -1,5 +1,5 @@
-// Loopback addresses of pods: one per pod name, kept for good, so that a pod that comes back is
-// found where it was.
+// Loopback addresses of pods: one per pod name, kept for good, so that a pod that comes back
+// is found where it was.
 //
 // On Kubernetes the name is what stays; here names become addresses when a configuration is
 // written, so the address has to stay. Kept in one file. Owner: the node. Thread: owning.
@@ -21,13 +21,13 @@ inline constexpr int kAddressesMax = 60'000;  // of the /16
 
 class AddressBook {
 public:
-    // `prefix`: "127.77". A missing or damaged file is an empty book (what runs is adopted with its
-    // own address).
+    // `prefix`: "127.77". A missing or damaged file is an empty book (what runs is adopted
+    // with its own address).
     AddressBook(std::string path, std::string prefix);
 
-    // The pod's address; a new one is taken from the free ones on which nobody listens, and saved.
-    // Errors: overloaded (none free), unavailable (the file cannot be written; nothing was given
-    // out).
+    // The pod's address; a new one is taken from the free ones on which nobody listens, and
+    // saved. Errors: overloaded (none free), unavailable (the file cannot be written;
+    // nothing was given out).
     Result<std::string> address_of(const ObjectKey& pod);
     std::optional<std::string> known(const ObjectKey& pod) const;
     void claim(const ObjectKey& pod, const std::string& address);  // of an adopted pod; not saved
@@ -50,8 +50,8 @@ struct Listener {
     std::string inode;
 };
 std::vector<Listener> listeners();
-// Why `address`:`port` cannot be bound now: "port 2379 is taken on all addresses by etcd (pid
-// 812)"; nullopt: free.
+// Why `address`:`port` cannot be bound now: "port 2379 is taken on all addresses by etcd
+// (pid 812)"; nullopt: free.
 std::optional<std::string> port_conflict(const std::string& address, std::uint16_t port);
 
 }  // namespace capstan::local

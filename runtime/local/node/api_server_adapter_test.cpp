@@ -44,8 +44,8 @@ protected:
     bool wait(const std::function<bool()>& done) {
         return loop.run_until(
             [&] {
-                const auto due =
-                    server->next_tick();  // "now" when there is work: so read before the loop's now
+                // "now" when there is work: so read before the loop's now
+                const auto due = server->next_tick();
                 if (due <= loop.now()) {
                     server->tick();
                 }

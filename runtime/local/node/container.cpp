@@ -87,8 +87,8 @@ Result<void> Container::start(SpawnRequest request) {
     if (auto saved = save(); !saved.has_value()) {
         return give_up(std::move(saved).error());  // the gate closes with `child`: nothing ran
     }
-    // Watched before the gate opens: an error here must not leave a running process without a
-    // watcher.
+    // Watched before the gate opens: an error here must not leave a running
+    // process without a watcher.
     auto watched = watcher_.watch(record_.process, [this](ProcessExit exit) { ended(exit); });
     if (!watched.has_value()) {
         return give_up(std::move(watched).error());

@@ -31,14 +31,13 @@ public:
     Container& operator=(const Container&) = delete;
 
     // Reads the record; a process that still runs is watched, one that is gone counts as ended with
-    // unknown code.
-    // Errors: unavailable (the record cannot be read or is damaged: nothing is running under our
-    // name then, unless find_by_environment says otherwise).
+    // unknown code. Errors: unavailable (the record cannot be read or is damaged: nothing is
+    // running under our name then, unless find_by_environment says otherwise).
     Result<void> adopt();
 
-    // Requires: not running. `request.log_path` is filled in. A failed start is recorded as an
-    // ended attempt with reason StartError. Errors: as GatedProcess and write_file; nothing runs
-    // afterwards.
+    // Requires: not running. `request.log_path` is filled in. A failed start is recorded as
+    // an ended attempt with reason StartError. Errors: as GatedProcess and write_file;
+    // nothing runs afterwards.
     Result<void> start(SpawnRequest request);
 
     // SIGTERM now, SIGKILL after `grace`. May be called again: the shorter rest counts. No effect

@@ -184,8 +184,8 @@ TEST_F(ContainerTest, DamagedRecordIsAnError) {
     ::_exit(5);
 }
 
-// The promise of adoption: whenever the node is killed, the next one ends up with exactly one
-// process.
+// The promise of adoption: whenever the node is killed, the next one ends up
+// with exactly one process.
 TEST_F(ContainerTest, KilledAtRandomMomentsThereIsExactlyOneProcess) {
     const auto seed = std::random_device{}();
     RecordProperty("seed", static_cast<int>(seed));
@@ -222,8 +222,8 @@ TEST_F(ContainerTest, KilledAtRandomMomentsThereIsExactlyOneProcess) {
     SetUp();
     auto last = make();
     ASSERT_TRUE(last->adopt().has_value());
-    // What was adopted may be a child whose gate has just closed: it ends by itself and is
-    // replaced.
+    // What was adopted may be a child whose gate has just closed: it ends by
+    // itself and is replaced.
     std::vector<pid_t> running;
     ASSERT_TRUE(loop.run_until(
         [&] {

@@ -1,6 +1,5 @@
 // Carries out what stateful_set, job and the claim rules decide. Level-triggered: sync() looks at
-// everything.
-// Owner: the node. Thread: [io].
+// everything. Owner: the node. Thread: [io].
 #pragma once
 
 #include "runtime/local/node/mirror.hpp"

@@ -43,8 +43,8 @@ struct ContainerText {
     std::vector<std::string> args;
     std::map<std::string, std::string> env;  // only what the manifest says
 };
-// Errors: not_found (a named ConfigMap, Secret or key is absent and not optional), unsupported,
-// too_large.
+// Errors: not_found (a named ConfigMap, Secret or key is absent and not optional),
+// unsupported, too_large.
 Result<ContainerText> build_container_text(const json::Value& container,
                                            const EnvironmentContext& context);
 

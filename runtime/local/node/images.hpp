@@ -43,8 +43,8 @@ Result<Program> resolve_program(std::string_view image,
                                 const std::vector<std::string>& args,
                                 const ImageOptions& options);
 
-// Paths inside the image and what stands for them here; for arguments that name a program or a file
-// of the image.
+// Paths inside the image and what stands for them here; for arguments that name a program
+// or a file of the image.
 std::vector<std::pair<std::string, std::string>> image_paths(std::string_view image,
                                                              const ImageOptions& options);
 

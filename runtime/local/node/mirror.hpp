@@ -1,8 +1,7 @@
 // The node's own picture of the API: the objects of a few kinds, kept by watches.
 //
 // What a call of ours returned is put in at once, so that a decision is not taken twice while its
-// event is under way.
-// Owner: the node. Thread: [io].
+// event is under way. Owner: the node. Thread: [io].
 #pragma once
 
 #include "capstan/json.hpp"

@@ -8,9 +8,9 @@
 
 namespace capstan::local {
 
-// Gives every pod, and every member a StatefulSet is going to have, its address: so that the first
-// member can name the last before that one exists. Errors: as AddressBook; those before keep
-// theirs.
+// Gives every pod, and every member a StatefulSet is going to have, its address: so that
+// the first member can name the last before that one exists. Errors: as AddressBook;
+// those before keep theirs.
 Result<void> reserve_addresses(const Mirror& mirror, AddressBook& addresses);
 
 json::Value build_pod_map(const PodMapInput& input,

@@ -31,8 +31,8 @@ public:
         if (fd < 0) {
             return fail(Code::unavailable, file_error("open", path, errno).message);
         }
-        // A child of the node before us may hold a copy for the instant between fork and its first
-        // close.
+        // A child of the node before us may hold a copy for the instant between
+        // fork and its first close.
         for (int tries = 0; ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++tries) {
             if (tries == 20) {
                 const auto holder = read_file(path);
@@ -204,8 +204,8 @@ void RealNode::adopt_all() {
     }
 }
 
-// Processes with our mark that belong to no container we know: left behind by one that ended while
-// we were away.
+// Processes with our mark that belong to no container we know: left behind by one that
+// ended while we were away.
 void RealNode::kill_strays() {
     std::set<pid_t> leaders;
     for (const auto& [uid, worker] : workers_) {
@@ -305,8 +305,8 @@ void RealNode::sync_pods() {
         }
     }
     for (const auto& [uid, worker] : workers_) {
-        // The mirror may not have the pod yet (adopted, first list under way): ask the server
-        // itself.
+        // The mirror may not have the pod yet (adopted, first list under way):
+        // ask the server itself.
         if (!present.contains(uid)) {
             const auto object = api_.get(kPodKind, key_of(worker->pod()));
             const bool gone = object.has_value() ? uid_of(object.value()) != uid

@@ -1,11 +1,10 @@
-// The node of local mode: StatefulSet, Job and volume claim controllers, and Pods as processes of
-// this machine.
+// The node of local mode: StatefulSet, Job and volume claim controllers, and Pods as
+// processes of this machine.
 //
 // No privileges and no mounts: each pod has a loopback address of its own, its volumes are
 // directories, and mount paths in command, arguments and environment are replaced by them; the rest
 // is in the file that CAPSTAN_POD_MAP names (docs/local.md). Containers outlive this process: the
-// next Node on the same directory adopts them.
-// Owner: the composition root. Thread: all [io].
+// next Node on the same directory adopts them. Owner: the composition root. Thread: all [io].
 #pragma once
 
 #include "capstan/error.hpp"
@@ -40,8 +39,8 @@ struct TokenRequest {
     std::string pod_name;
     std::string pod_uid;
 };
-// A bearer token bound to the pod; asked again when a pod (re)starts on this node, and may return
-// the same one.
+// A bearer token bound to the pod; asked again when a pod (re)starts on this node, and
+// may return the same one.
 using TokenIssuer = std::function<Result<std::string>(const TokenRequest&)>;
 using HttpClientFactory =
     std::function<Result<std::unique_ptr<net::HttpClient>>(net::HttpClientOptions)>;
@@ -84,12 +83,12 @@ public:
 
     // Adopts what still runs, stops what no longer has a pod, then follows the API.
     virtual void start() = 0;
-    // Stops every container (SIGTERM, grace, SIGKILL) and starts nothing new; API objects stay.
-    // `done` runs once.
+    // Stops every container (SIGTERM, grace, SIGKILL) and starts nothing new; API objects
+    // stay. `done` runs once.
     virtual void stop_all(std::function<void()> done) = 0;
 
-    // GET pods/log. Errors: not_found (pod, container or log), invalid (several containers and none
-    // named).
+    // GET pods/log. Errors: not_found (pod, container or log), invalid (several
+    // containers and none named).
     virtual Result<std::string> read_log(const ObjectKey& pod, const LogOptions& options) = 0;
     // The same, then what is appended, until the container has ended and everything was given.
     virtual Result<std::unique_ptr<LogFollow>> follow_log(
@@ -97,8 +96,8 @@ public:
         const LogOptions& options,
         std::function<void(std::string_view)> on_data,
         std::function<void()> on_end) = 0;
-    // One line per pod that is not Ready, with what it waits for: "main-0: etcd: back-off 4s after
-    // exit code 1".
+    // One line per pod that is not Ready, with what it waits for: "main-0: etcd: back-off
+    // 4s after exit code 1".
     virtual std::vector<std::string> awaited() const = 0;
 };
 

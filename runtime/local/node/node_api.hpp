@@ -1,8 +1,8 @@
 // What the node needs from an API server, and nothing more.
 //
-// The node shares its process and its loop thread with the embedded API server, so calls are plain
-// functions. One implementation sits on local::ApiServer, another is the fake of the tests. Thread:
-// all [io].
+// The node shares its process and its loop thread with the embedded API server, so calls are
+// plain functions. One implementation sits on local::ApiServer, another is the fake of the
+// tests. Thread: all [io].
 #pragma once
 
 #include "capstan/error.hpp"

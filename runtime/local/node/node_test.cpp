@@ -346,8 +346,8 @@ TEST_F(NodeTest, StopAllEndsProcessesAndKeepsPods) {
     EXPECT_EQ(api.count(kPodKind), 1u);
     node.reset();
     start_node();
-    // A planned stop is no failure: no back-off, and it does not matter what the restart policy
-    // says.
+    // A planned stop is no failure: no back-off, and it does not matter what
+    // the restart policy says.
     EXPECT_TRUE(loop.run_until([&] { return processes().size() == 1; }, 900ms));
 }
 

@@ -29,15 +29,15 @@ std::string controller_uid(const json::Value& object);
 json::Value controller_reference(const GroupVersionKind& kind, const json::Value& owner);
 // Value of a label; "" when absent.
 std::string_view label_of(const json::Value& object, std::string_view key);
-// True when `labels` has every pair of `selector` (a plain map, as in a Service); an empty selector
-// matches nothing.
+// True when `labels` has every pair of `selector` (a plain map, as in a Service); an empty
+// selector matches nothing.
 bool matches(const json::Value* labels, const json::Value* selector);
 
 // RFC 7386 patch that turns `from` into `to`; nullopt: they are equal. Arrays are replaced whole.
 std::optional<json::Value> merge_patch_between(const json::Value& from, const json::Value& to);
 
-// 64-bit FNV-1a as text that is safe in a name: letters without vowels and digits. Equal values,
-// equal text.
+// 64-bit FNV-1a as text that is safe in a name: letters without vowels and digits.
+// Equal values, equal text.
 std::string short_digest(std::string_view bytes);
 
 }  // namespace capstan::local

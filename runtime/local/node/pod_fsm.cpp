@@ -80,8 +80,8 @@ PodPlan plan_pod(RestartPolicy policy,
                  MonotonicTime now) {
     PodPlan plan;
     plan.start_at.assign(containers.size(), MonotonicTime{0});
-    // Once a main container exists the init containers have done their work, whatever is known
-    // about them.
+    // Once a main container exists the init containers have done their work,
+    // whatever is known about them.
     const bool past_init =
         std::any_of(containers.begin(), containers.end(), [](const ContainerFacts& facts) {
             return !facts.init && facts.stage != Stage::never;

@@ -43,8 +43,8 @@ struct PodPlan {
 // Delay before the start that follows `failures` ended runs; 1 gives the first delay.
 std::chrono::nanoseconds restart_delay(int failures);
 
-// `containers`: init containers first, in order. Never starts anything in a pod that is Succeeded
-// or Failed.
+// `containers`: init containers first, in order. Never starts anything in a pod that
+// is Succeeded or Failed.
 PodPlan plan_pod(RestartPolicy policy,
                  const std::vector<ContainerFacts>& containers,
                  MonotonicTime now);

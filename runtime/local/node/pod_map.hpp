@@ -1,7 +1,8 @@
 // What CAPSTAN_POD_MAP tells a container: where its paths, its names and its API server are. Pure.
 //
 //     {"paths": {"/var/etcd/data": "/home/me/.capstan/volumes/…"},
-//      "names": {"main-0.main-peer.shop.svc": "127.77.0.2", "main-client.shop.svc": ["127.77.0.2", "127.77.0.3"],
+//      "names": {"main-0.main-peer.shop.svc": "127.77.0.2",
+//                "main-client.shop.svc": ["127.77.0.2", "127.77.0.3"],
 //                "main-local": "127.77.0.2"},
 //      "podIP": "127.77.0.2",
 //      "apiServer": {"url": "https://127.0.0.1:6443", "caFile": "…", "tokenFile": "…"}}

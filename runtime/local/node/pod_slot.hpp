@@ -35,8 +35,8 @@ struct PodWorker::Slot {
     MonotonicTime retry_at{0};
 };
 
-// Adopts; a damaged record is thrown away after whatever carries this container's mark has been
-// killed.
+// Adopts; a damaged record is thrown away after whatever carries this
+// container's mark has been killed.
 Result<void> adopt_slot(Container& container,
                         const std::string& name,
                         const std::string& pod_uid,

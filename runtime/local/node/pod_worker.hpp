@@ -1,8 +1,7 @@
 // One pod on this machine: its directory, its containers, its status.
 //
 // Level-triggered: every input only marks that sync() is due. Decisions are in pod_fsm, probe_fsm
-// and pod_status.
-// Owner: the node. Thread: [io].
+// and pod_status. Owner: the node. Thread: [io].
 #pragma once
 
 #include "capstan/json.hpp"
@@ -45,8 +44,8 @@ public:
     PodWorker(const PodWorker&) = delete;
     PodWorker& operator=(const PodWorker&) = delete;
 
-    // Makes the directory and adopts what runs. Errors: unavailable; nothing was started, setup is
-    // tried again.
+    // Makes the directory and adopts what runs. Errors: unavailable; nothing was
+    // started, setup is tried again.
     Result<void> setup();
     void update(json::Value pod);  // a newer state of the same uid
     void vanish();                 // the object is gone: stop, clean up

@@ -1,8 +1,8 @@
 // Asks one running container whether it is started, ready and alive.
 //
-// httpGet through net::HttpClient (TLS unverified, as the kubelet), tcpSocket by a connect, exec as a process. When
-// to ask and what an answer means is ProbeFsm's. Owner: PodWorker, one per start of a container;
-// destroying it ends what is under way. Thread: [io].
+// httpGet through net::HttpClient (TLS unverified, as the kubelet), tcpSocket by a connect, exec as
+// a process. When to ask and what an answer means is ProbeFsm's. Owner: PodWorker, one per start of
+// a container; destroying it ends what is under way. Thread: [io].
 #pragma once
 
 #include "capstan/json.hpp"

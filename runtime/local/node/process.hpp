@@ -1,8 +1,8 @@
 // Processes that outlive us: start behind a gate, recognise later, end without hitting a stranger.
 //
-// A pid alone is no identity. Pid, start time (/proc/<pid>/stat field 22) and boot id together are;
-// signals go through a pidfd opened first and checked against the identity after. Thread: any (each
-// object: one).
+// A pid alone is no identity. Pid, start time (/proc/<pid>/stat field 22) and boot id together
+// are; signals go through a pidfd opened first and checked against the identity after. Thread:
+// any (each object: one).
 #pragma once
 
 #include "capstan/error.hpp"
@@ -54,8 +54,8 @@ public:
     ~GatedProcess();
 
     const ProcessIdentity& identity() const noexcept { return identity_; }
-    // Returns when the program has taken over. Errors: unavailable, with the reason of exec; the
-    // child is reaped.
+    // Returns when the program has taken over. Errors: unavailable, with the reason of
+    // exec; the child is reaped.
     Result<void> release();
 
 private:
@@ -66,12 +66,12 @@ private:
     int answer_{-1};  // read end: errno of a failed exec, or end of file
 };
 
-// Takes the exit code of an ended process: reaps our child, or asks the kernel about a stranger.
-// `pidfd` is readable.
+// Takes the exit code of an ended process: reaps our child, or asks the kernel about a
+// stranger. `pidfd` is readable.
 ProcessExit collect_exit(int pidfd, const ProcessIdentity& identity);
 
-// Kills every process of the session that `leader` led and that started after it: what a container
-// leaves behind.
+// Kills every process of the session that `leader` led and that started after it: what a
+// container leaves behind.
 void kill_session(const ProcessIdentity& leader);
 
 // Pids whose environment has exactly `entry` ("NAME=value").

@@ -1,7 +1,7 @@
 // Tells the loop when a process has ended, whoever its parent is.
 //
-// One thread waits on pidfds and posts; everything else happens on the loop thread. Owner: the
-// node. Thread: [io].
+// One thread waits on pidfds and posts; everything else happens on the loop thread. Owner:
+// the node. Thread: [io].
 #pragma once
 
 #include "capstan/error.hpp"
@@ -28,8 +28,8 @@ public:
     virtual ~ProcessWatcher() = default;  // joins; requires: every WatchedProcess destroyed
 
     // `on_exit` runs once, later. What the process left in its session has been killed by then.
-    // Errors: not_found (no such process any more), unavailable (the kernel has no pidfd_open:
-    // Linux 5.3).
+    // Errors: not_found (no such process any more), unavailable (the kernel has no
+    // pidfd_open: Linux 5.3).
     virtual Result<std::unique_ptr<WatchedProcess>> watch(
         const ProcessIdentity& identity, std::function<void(ProcessExit)> on_exit) = 0;
 };

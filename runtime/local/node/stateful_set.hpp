@@ -32,8 +32,8 @@ struct StatefulSetPlan {
 std::string template_revision(const json::Value& set);  // "<name>-<digest of the template>"
 std::optional<int> ordinal_of(std::string_view set_name, std::string_view pod_name);
 
-// `pods`: those controlled by the set. A set that is being deleted gets an empty plan with its
-// present status.
+// `pods`: those controlled by the set. A set that is being deleted gets an empty plan
+// with its present status.
 StatefulSetPlan plan_stateful_set(const json::Value& set,
                                   const std::vector<const json::Value*>& pods);
 

@@ -1,5 +1,5 @@
-// Loops for the tests of the node: one in real time with real posting, one whose time the test
-// moves.
+// Loops for the tests of the node: one in real time with real posting, one
+// whose time the test moves.
 //
 // The real one is only for tests that need real processes; each run has a limit.
 #pragma once

@@ -25,8 +25,7 @@ struct PayloadFile {
 using Payload = std::map<std::string, PayloadFile>;  // relative path -> file
 
 // Makes `dir` show exactly `payload`; a reader sees all of the old or all of the new. False:
-// nothing to change.
-// Errors: invalid (a path that leaves the directory), unavailable.
+// nothing to change. Errors: invalid (a path that leaves the directory), unavailable.
 Result<bool> write_payload(const std::string& dir, const Payload& payload);
 
 struct VolumeContext {
@@ -37,13 +36,13 @@ struct VolumeContext {
     std::function<Result<std::string>()> token;  // of the pod's service account; empty: none
 };
 
-// Directory of a claim: "<claims_dir>/<namespace>_<name>_<uid>"; a claim of the same name made
-// later gets another.
+// Directory of a claim: "<claims_dir>/<namespace>_<name>_<uid>"; a claim of the same name
+// made later gets another.
 std::string claim_dir(const std::string& claims_dir, const json::Value& claim);
 
 // Makes or refreshes every volume of the pod; volume name -> directory. May be repeated.
-// Errors: not_found (a claim, ConfigMap, Secret or key is absent), unsupported (kind of volume),
-// unavailable.
+// Errors: not_found (a claim, ConfigMap, Secret or key is absent), unsupported (kind
+// of volume), unavailable.
 Result<std::map<std::string, std::string>> prepare_volumes(const VolumeContext& context);
 
 }  // namespace capstan::local

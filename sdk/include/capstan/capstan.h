@@ -46,8 +46,8 @@ extern "C" {
 
 typedef int32_t capstan_rc;
 #define CAPSTAN_OK 0
-#define CAPSTAN_PENDING \
-    1 /* the result follows through reconcile_done; needs "async": true in the manifest */
+/* the result follows through reconcile_done; needs "async": true in the manifest */
+#define CAPSTAN_PENDING 1
 #define CAPSTAN_E_INVALID -1
 #define CAPSTAN_E_NOT_FOUND -2
 #define CAPSTAN_E_CONFLICT -3
@@ -62,8 +62,8 @@ typedef int32_t capstan_rc;
 #define CAPSTAN_E_TOO_LARGE -12
 #define CAPSTAN_E_UNSUPP -13
 #define CAPSTAN_E_INTERNAL -14
-#define CAPSTAN_E_PANIC \
-    -15 /* an exception or panic was stopped at the border: the instance is replaced */
+/* an exception or panic was stopped at the border: the instance is replaced */
+#define CAPSTAN_E_PANIC -15
 #define CAPSTAN_E_EXPIRED -16
 
 #define CAPSTAN_LOG_ERROR 0
@@ -81,8 +81,8 @@ typedef struct capstan_head {
     uint32_t abi;  /* CAPSTAN_ABI of its writer */
 } capstan_head;
 
-typedef struct capstan_call
-    capstan_call; /* host's: one reconcile, service run or request in progress */
+/* host's: one reconcile, service run or request in progress */
+typedef struct capstan_call capstan_call;
 typedef struct capstan_obj capstan_obj;     /* host's: immutable, reference-counted object */
 typedef struct capstan_token capstan_token; /* host's: something to wait on (capstan.clock/1) */
 typedef struct capstan_http capstan_http;   /* host's: one outgoing HTTP exchange */
@@ -90,13 +90,14 @@ typedef struct capstan_exchange capstan_exchange; /* host's: one incoming HTTP r
 typedef struct capstan_hash capstan_hash;         /* host's: one running digest */
 typedef struct capstan_ctl capstan_ctl;           /* plugin's: the plugin instance */
 
-/* ---- the host ------------------------------------------------------------------------------------------------ */
+/* ---- the host -------------------------------------------------------------------------------- */
 
 typedef struct capstan_host capstan_host;
 struct capstan_host {
     capstan_head head;
     void* self;
-    /* Table of a host extension ("capstan.cache/1"); NULL when this host has none. Static for the process. [any] */
+    /* Table of a host extension ("capstan.cache/1"); NULL when this host has none.
+     * Static for the process. [any] */
     const void* (*get_ext)(const capstan_host*, capstan_str id)CAPSTAN_NOEXCEPT;
     /* One log line under the plugin's name. fields_json: an object of scalars, or empty. [any] */
     void (*log)(const capstan_host*, int32_t level, capstan_str message, capstan_str fields_json)
@@ -105,7 +106,7 @@ struct capstan_host {
     void (*refuse)(const capstan_host*, capstan_rc why, capstan_str message) CAPSTAN_NOEXCEPT;
 };
 
-/* ---- the plugin ---------------------------------------------------------------------------------------------- */
+/* ---- the plugin ------------------------------------------------------------------------------ */
 
 typedef struct capstan_request {
     capstan_head head;
@@ -117,8 +118,8 @@ typedef struct capstan_request {
 } capstan_request;
 
 #define CAPSTAN_RETRY_NONE 0
-#define CAPSTAN_RETRY_BACKOFF \
-    1 /* the host's exponential per-key back-off; after_ns > 0 is its floor */
+/* the host's exponential per-key back-off; after_ns > 0 is its floor */
+#define CAPSTAN_RETRY_BACKOFF 1
 #define CAPSTAN_RETRY_AFTER 2  /* again after after_ns, not a failure */
 #define CAPSTAN_RETRY_PARKED 3 /* not before the object changes */
 
@@ -134,21 +135,20 @@ typedef struct capstan_plugin {
     capstan_head head;
     capstan_str id, version; /* must equal the manifest's */
     /* One instance per loaded plugin. config_json: the plugin's own part of the configuration. On
-     * failure *ctl is
-     * not read and destroy is not called; say why with host->log. [lifecycle] */
+     * failure *ctl is not read and destroy is not called; say why with host->log. [lifecycle] */
     capstan_rc (*create)(const capstan_host*,
                          capstan_str config_json,
                          capstan_ctl** ctl) CAPSTAN_NOEXCEPT;
     capstan_rc (*start)(capstan_ctl*) CAPSTAN_NOEXCEPT; /* [lifecycle] */
-    /* Brings the world one step closer to what the object says. Returns CAPSTAN_OK or an error for
-     * plain results,
-     * or calls capstan.call/1 reconcile_done before returning for anything finer. [worker] */
+    /* Brings the world one step closer to what the object says. Returns CAPSTAN_OK or an
+     * error for plain results, or calls capstan.call/1 reconcile_done before returning for
+     * anything finer. [worker] */
     capstan_rc (*reconcile)(capstan_ctl*, capstan_call*, const capstan_request*) CAPSTAN_NOEXCEPT;
     void (*cancel)(capstan_ctl*, capstan_call*) CAPSTAN_NOEXCEPT; /* may be NULL. [any] */
     capstan_rc (*stop)(capstan_ctl*, uint64_t deadline_ns) CAPSTAN_NOEXCEPT; /* [lifecycle] */
     void (*destroy)(capstan_ctl*) CAPSTAN_NOEXCEPT;                          /* [lifecycle] */
-    const void* (*get_ext)(capstan_str id)
-        CAPSTAN_NOEXCEPT; /* plugin extensions; may be NULL. [any] */
+    /* plugin extensions; may be NULL. [any] */
+    const void* (*get_ext)(capstan_str id)CAPSTAN_NOEXCEPT;
 } capstan_plugin;
 
 /* The one exported symbol. Returns a static table, or NULL after host->refuse. [entry] */
@@ -156,24 +156,22 @@ CAPSTAN_EXPORT const capstan_plugin* capstan_plugin_entry(const capstan_host*) C
 
 /* Plugin extension "capstan.service/1": long-running work named in the manifest's "services". The
  * host runs it on a thread of its own with a call that has no deadline and is cancelled at stop;
- * when it returns before, the host
- * starts it again with back-off. */
+ * when it returns before, the host starts it again with back-off. [worker] */
 typedef struct capstan_plugin_service {
     capstan_head head;
-    capstan_rc (*run)(capstan_ctl*,
-                      capstan_call*,
-                      capstan_str service) CAPSTAN_NOEXCEPT; /* [worker] */
+    capstan_rc (*run)(capstan_ctl*, capstan_call*, capstan_str service) CAPSTAN_NOEXCEPT;
 } capstan_plugin_service;
 
-/* Plugin extension "capstan.http-server/1": answers requests of the routes named in the manifest. Uses the host
- * extension of the same name. An exchange not ended when this returns is ended by the host (500 if unanswered). */
+/* Plugin extension "capstan.http-server/1": answers requests of the routes named in the manifest.
+ * Uses the host extension of the same name. An exchange not ended when this returns is ended by the
+ * host (500 if unanswered). [worker] */
 typedef struct capstan_plugin_http_server {
     capstan_head head;
     void (*handle)(capstan_ctl*, capstan_call*, capstan_str route, capstan_exchange*)
-        CAPSTAN_NOEXCEPT; /* [worker] */
+        CAPSTAN_NOEXCEPT;
 } capstan_plugin_http_server;
 
-/* ---- host extensions ----------------------------------------------------------------------------------------- */
+/* ---- host extensions ------------------------------------------------------------------------- */
 
 /* "capstan.call/1" */
 typedef struct capstan_ext_call {
@@ -181,14 +179,15 @@ typedef struct capstan_ext_call {
     int32_t (*cancelled)(capstan_call*) CAPSTAN_NOEXCEPT;    /* 1: stop soon. [any] */
     uint64_t (*deadline_ns)(capstan_call*) CAPSTAN_NOEXCEPT; /* [any] */
     void (*reconcile_done)(capstan_call*, const capstan_result*) CAPSTAN_NOEXCEPT; /* once */
-    /* Detail of the last failed host call on this thread: {"code","message","httpStatus","reason","retryAfterNs"}.
+    /* Detail of the last failed host call on this thread:
+     * {"code","message","httpStatus","reason","retryAfterNs"}.
      * Valid until the next host call on this thread. */
     capstan_str (*last_error_json)(capstan_call*) CAPSTAN_NOEXCEPT;
 } capstan_ext_call;
 
 /* "capstan.cache/1": reads of watched objects, no request is sent. gk: "apps/StatefulSet", "Pod".
- * An object from
- * get is one reference, to be released; unreleased ones are released at the end of the call and counted as a leak. */
+ * An object from get is one reference, to be released; unreleased ones are released at the end of
+ * the call and counted as a leak. */
 typedef struct capstan_ext_cache {
     capstan_head head;
     /* E_NOT_FOUND; E_DENIED when the manifest has no watch on gk. */
@@ -197,17 +196,17 @@ typedef struct capstan_ext_cache {
                       capstan_str ns,
                       capstan_str name,
                       const capstan_obj**) CAPSTAN_NOEXCEPT;
-    /* ns empty: all. selector: Kubernetes label selector or empty. The object is borrowed for the
-     * visit; a visit that
-     * returns non-zero ends the list and is the result. Order: namespace, name. */
+    /* ns empty: all. selector: Kubernetes label selector or empty. The object is
+     * borrowed for the visit; a visit that returns non-zero ends the list and is the
+     * result. Order: namespace, name. */
     capstan_rc (*list)(capstan_call*,
                        capstan_str gk,
                        capstan_str ns,
                        capstan_str selector,
                        capstan_rc (*visit)(void* user, const capstan_obj*),
                        void* user) CAPSTAN_NOEXCEPT;
-    capstan_str (*bytes)(const capstan_obj*)
-        CAPSTAN_NOEXCEPT; /* the JSON, for the life of the reference. [any] */
+    /* the JSON, for the life of the reference. [any] */
+    capstan_str (*bytes)(const capstan_obj*) CAPSTAN_NOEXCEPT;
     /* Raw JSON of one field by RFC 6901 pointer; E_NOT_FOUND. Same life. [any] */
     capstan_rc (*field)(const capstan_obj*,
                         capstan_str pointer,
@@ -223,8 +222,7 @@ typedef struct capstan_ext_cache {
 #define CAPSTAN_PATCH_MERGE 1 /* RFC 7386 */
 
 /* "capstan.client/1": live requests. gvk: "apps/v1/StatefulSet". Objects are references as in
- * capstan.cache/1.
- * sub: "" or "status" or "scale". Where `out` may be NULL it says so. */
+ * capstan.cache/1. sub: "" or "status" or "scale". Where `out` may be NULL it says so. */
 typedef struct capstan_ext_client {
     capstan_head head;
     capstan_rc (*get)(capstan_call*,
@@ -239,14 +237,14 @@ typedef struct capstan_ext_client {
                        capstan_rc (*visit)(void* user, const capstan_obj*),
                        void* user) CAPSTAN_NOEXCEPT;
     /* Server-side apply under the manifest's fieldManager. Not sent when the cached object already
-     * equals the
-     * intent. out may be NULL. */
+     * equals the intent. out may be NULL. */
     capstan_rc (*apply)(capstan_call*,
                         capstan_str gvk,
                         capstan_str obj_json,
                         capstan_str sub,
                         uint32_t flags,
                         const capstan_obj** out) CAPSTAN_NOEXCEPT;
+    /* out may be NULL */
     capstan_rc (*patch)(capstan_call*,
                         capstan_str gvk,
                         capstan_str ns,
@@ -254,31 +252,33 @@ typedef struct capstan_ext_client {
                         int32_t type,
                         capstan_str body,
                         capstan_str sub,
-                        const capstan_obj** out) CAPSTAN_NOEXCEPT; /* out may be NULL */
+                        const capstan_obj** out) CAPSTAN_NOEXCEPT;
+    /* out may be NULL */
     capstan_rc (*create)(capstan_call*,
                          capstan_str gvk,
                          capstan_str obj_json,
-                         const capstan_obj** out) CAPSTAN_NOEXCEPT; /* out may be NULL */
+                         const capstan_obj** out) CAPSTAN_NOEXCEPT;
     /* obj: from client get in the same call; its uid and resourceVersion become preconditions. A
      * cached object is E_INVALID. options_json: {"propagationPolicy":
-     * "Background"|"Foreground"|"Orphan",
-     * "gracePeriodSeconds": n} or empty. */
+     * "Background"|"Foreground"|"Orphan", "gracePeriodSeconds": n} or empty. */
     capstan_rc (*remove)(capstan_call*,
                          const capstan_obj* obj,
                          capstan_str options_json) CAPSTAN_NOEXCEPT;
 } capstan_ext_client;
 
-/* "capstan.queue/1": wakes a key of a controller of this plugin (idempotent, keeps the earlier time). */
+/* "capstan.queue/1": wakes a key of a controller of this plugin (idempotent, keeps the earlier
+ * time). E_NOT_FOUND: no such controller. */
 typedef struct capstan_ext_queue {
     capstan_head head;
     capstan_rc (*add)(capstan_call*,
                       capstan_str controller,
                       capstan_str ns,
                       capstan_str name,
-                      uint64_t after_ns) CAPSTAN_NOEXCEPT; /* E_NOT_FOUND: no such controller */
+                      uint64_t after_ns) CAPSTAN_NOEXCEPT;
 } capstan_ext_queue;
 
-/* "capstan.events/1": a Kubernetes Event, deduplicated and rate-limited by the host, never blocking. */
+/* "capstan.events/1": a Kubernetes Event, deduplicated and rate-limited by
+ * the host, never blocking. */
 typedef struct capstan_event {
     capstan_head head;
     capstan_str gvk, ns, name, uid; /* regarding; uid may be empty */
@@ -293,8 +293,8 @@ typedef struct capstan_ext_events {
 /* "capstan.features/1": the manifest's gates; values are frozen for one call. */
 typedef struct capstan_ext_features {
     capstan_head head;
-    int32_t (*enabled)(capstan_call*,
-                       capstan_str gate) CAPSTAN_NOEXCEPT; /* 0, 1, or -1: not in the manifest */
+    /* 0, 1, or -1: not in the manifest */
+    int32_t (*enabled)(capstan_call*, capstan_str gate) CAPSTAN_NOEXCEPT;
 } capstan_ext_features;
 
 /* "capstan.clock/1": the only way to wait. */
@@ -305,8 +305,7 @@ typedef struct capstan_ext_clock {
     capstan_token* (*token_create)(const capstan_host*)CAPSTAN_NOEXCEPT; /* [any] */
     void (*token_destroy)(capstan_token*) CAPSTAN_NOEXCEPT; /* nobody waits on it. [any] */
     /* OK: notified (also when notify came first: it is kept once). E_DEADLINE: until_ns passed.
-     * E_CANCELLED,
-     * E_FENCED. token may be NULL: only time and cancellation end the wait. */
+     * E_CANCELLED, E_FENCED. token may be NULL: only time and cancellation end the wait. */
     capstan_rc (*wait)(capstan_call*, capstan_token*, uint64_t until_ns) CAPSTAN_NOEXCEPT;
     void (*notify)(capstan_token*) CAPSTAN_NOEXCEPT; /* [any] */
 } capstan_ext_clock;
@@ -316,13 +315,12 @@ typedef struct capstan_ext_clock {
 #define CAPSTAN_METRIC_HISTOGRAM 2
 
 /* "capstan.metrics/1": register in create, use by handle. Label values above the host's cap per
- * metric are folded
- * into "other". */
+ * metric are folded into "other". */
 typedef struct capstan_ext_metrics {
     capstan_head head;
-    /* labels: `label_count` names. buckets: upper bounds, ascending, for histograms. Registering
-     * the same name again
-     * with the same shape gives the same handle. Errors: E_INVALID (name, shape), E_TOO_LARGE. */
+    /* labels: `label_count` names. buckets: upper bounds, ascending, for histograms.
+     * Registering the same name again with the same shape gives the same handle. Errors:
+     * E_INVALID (name, shape), E_TOO_LARGE. */
     capstan_rc (*add_metric)(const capstan_host*,
                              int32_t type,
                              capstan_str name,
@@ -340,20 +338,23 @@ typedef struct capstan_ext_metrics {
                    double amount) CAPSTAN_NOEXCEPT;
 } capstan_ext_metrics;
 
-/* "capstan.http/1": outgoing HTTP with the host's TLS. Everything runs on the caller's thread. request_json:
- * {"method","url","headers":{},"timeoutMs","tls":{"caPem","certificatePem","keyPem","serverName","insecure"}}; the
- * timeout covers the response head. */
+/* "capstan.http/1": outgoing HTTP with the host's TLS. Everything runs on the caller's thread.
+ * request_json: {"method","url","headers":{},"timeoutMs",
+ *                "tls":{"caPem","certificatePem","keyPem","serverName","insecure"}};
+ * the timeout covers the response head. */
 typedef struct capstan_ext_http {
     capstan_head head;
     /* body_len: bytes that write will send; 0: none; -1: unknown (chunked). */
     capstan_rc (*open)(capstan_call*, capstan_str request_json, int64_t body_len, capstan_http**)
         CAPSTAN_NOEXCEPT;
     capstan_rc (*write)(capstan_http*, capstan_str bytes) CAPSTAN_NOEXCEPT;
-    /* Waits for the response head; headers_json: {"content-type": "…"} with lower-case names, valid until close. */
+    /* Waits for the response head; headers_json: {"content-type": "…"} with lower-case
+     * names, valid until close. */
     capstan_rc (*await_head)(capstan_http*,
                              int32_t* status,
                              capstan_str* headers_json) CAPSTAN_NOEXCEPT;
-    /* Up to cap bytes; *n = 0 with OK is the end. until_ns passed: E_DEADLINE, and the exchange stays open. */
+    /* Up to cap bytes; *n = 0 with OK is the end. until_ns passed: E_DEADLINE, and
+     * the exchange stays open. */
     capstan_rc (*read)(capstan_http*, char* buffer, uint64_t cap, uint64_t until_ns, uint64_t* n)
         CAPSTAN_NOEXCEPT;
     void (*close)(capstan_http*) CAPSTAN_NOEXCEPT; /* always; cancels what is not finished */
@@ -362,15 +363,17 @@ typedef struct capstan_ext_http {
 /* "capstan.http-server/1", host side: the exchange given to capstan_plugin_http_server.handle. */
 typedef struct capstan_ext_http_server {
     capstan_head head;
-    /* {"method","target","path","query","headers":{},"remote","commonName","organizations":[]} until handle returns. */
+    /* {"method","target","path","query","headers":{},"remote","commonName","organizations":[]}
+     * until handle returns. */
     capstan_str (*request_json)(capstan_exchange*) CAPSTAN_NOEXCEPT;
-    capstan_rc (*read)(capstan_exchange*, char* buffer, uint64_t cap, uint64_t* n)
-        CAPSTAN_NOEXCEPT; /* 0: end */
+    /* *n = 0 with OK is the end. */
+    capstan_rc (*read)(capstan_exchange*, char* buffer, uint64_t cap, uint64_t* n) CAPSTAN_NOEXCEPT;
+    /* the head of the answer */
     capstan_rc (*respond)(capstan_exchange*,
                           int32_t status,
-                          capstan_str headers_json) CAPSTAN_NOEXCEPT; /* head */
-    capstan_rc (*write)(capstan_exchange*,
-                        capstan_str bytes) CAPSTAN_NOEXCEPT; /* body, after respond */
+                          capstan_str headers_json) CAPSTAN_NOEXCEPT;
+    /* body, after respond */
+    capstan_rc (*write)(capstan_exchange*, capstan_str bytes) CAPSTAN_NOEXCEPT;
     capstan_rc (*end)(capstan_exchange*) CAPSTAN_NOEXCEPT;
 } capstan_ext_http_server;
 
@@ -387,8 +390,7 @@ typedef struct capstan_ext_digest {
         CAPSTAN_NOEXCEPT;
     capstan_rc (*update)(capstan_hash*, capstan_str bytes) CAPSTAN_NOEXCEPT;
     /* Writes the raw digest (crc32c: 4 bytes, big endian) and frees the handle, also on failure.
-     * out has room for
-     * CAPSTAN_DIGEST_BYTES_MAX. */
+     * out has room for CAPSTAN_DIGEST_BYTES_MAX. */
     capstan_rc (*finish)(capstan_hash*, uint8_t* out, uint32_t* out_len) CAPSTAN_NOEXCEPT;
 } capstan_ext_digest;
 

@@ -1,5 +1,5 @@
-// Time as two values that never mix: monotonic for waiting, wall for what a person or the API
-// server reads.
+// Time as two values that never mix: monotonic for waiting, wall for what a person
+// or the API server reads.
 //
 // Nobody calls std::chrono clocks directly; time is handed in, so a simulator can move it.
 #pragma once

@@ -1,7 +1,7 @@
 // JSON values with checked access: the only door to JSON in the host and in plugins.
 //
-// A nested object is written the way its YAML reads; braces make an object, json::list() makes an
-// array:
+// A nested object is written the way its YAML reads; braces make an object,
+// json::list() makes an array:
 //
 //     json::Value service = {
 //         {"apiVersion", "v1"},
@@ -17,7 +17,8 @@
 //
 // Reading goes through View, which never crashes and whose errors carry the field path:
 //
-//     CAPSTAN_TRY(auto replicas, json::View(etcd)["spec"]["replicas"].as_int());   // "/spec/replicas: missing"
+//     // invalid, "/spec/replicas: missing"
+//     CAPSTAN_TRY(auto replicas, json::View(etcd)["spec"]["replicas"].as_int());
 //     auto name = json::View(etcd)["metadata"]["name"].string_or("");
 //
 // Input is hostile: parse() is iterative, limits depth, refuses duplicate keys, invalid UTF-8, NaN
@@ -42,8 +43,8 @@ namespace capstan::json {
 
 // nesting of arrays and objects; default for parse()
 inline constexpr std::size_t kDepthMax = 128;
-inline constexpr std::size_t kBytesMax =
-    16u * 1024 * 1024;  // default for parse(); an API object is at most ~3 MiB
+// default for parse(); an API object is at most ~3 MiB
+inline constexpr std::size_t kBytesMax = 16u * 1024 * 1024;
 
 class Value;
 struct Member;
@@ -152,8 +153,8 @@ public:
     Result<const Array*> as_array() const;
     Result<const Object*> as_object() const;
 
-    // The fallback covers absence and wrong kinds alike: for reading objects that a schema has
-    // checked.
+    // The fallback covers absence and wrong kinds alike: for reading objects
+    // that a schema has checked.
     bool bool_or(bool fallback) const noexcept;
     std::int64_t int_or(std::int64_t fallback) const noexcept;
     std::string_view string_or(std::string_view fallback) const noexcept;

@@ -1,6 +1,5 @@
 // Kubernetes label selectors over an object's labels: "a=b,c!=d,e in (f,g),h notin
-// (i),j,!k,l>3,m<4".
-// Source: apimachinery labels.Parse. Values; thread: any.
+// (i),j,!k,l>3,m<4". Source: apimachinery labels.Parse. Values; thread: any.
 #pragma once
 
 #include "capstan/error.hpp"

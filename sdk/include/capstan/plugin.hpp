@@ -3,9 +3,10 @@
 //
 //     class Greeter final : public capstan::Controller {
 //     public:
-//         capstan::Outcome reconcile(capstan::Call& call, const capstan::Request& request) override {
+//         capstan::Outcome reconcile(capstan::Call& call,
+//                                    const capstan::Request& request) override {
 //             auto greeting = call.cache().get("demo.example.io/Greeting", request.key);
-//             if (!greeting) return capstan::Outcome::done();              // deleted
+//             if (!greeting) return capstan::Outcome::done();  // deleted
 //             auto applied = call.client().apply("v1/ConfigMap", {…});
 //             if (!applied) return capstan::Outcome::failed(applied.error());
 //             return capstan::Outcome::done();
@@ -18,8 +19,8 @@
 //     }
 //     CAPSTAN_PLUGIN(make_plugin)
 //
-// The adapter behind the macro catches every exception at the border (CAPSTAN_E_PANIC). Thread tags
-// as in capstan.h.
+// The adapter behind the macro catches every exception at the border (CAPSTAN_E_PANIC).
+// Thread tags as in capstan.h.
 #pragma once
 
 #include "capstan/capstan.h"
@@ -65,15 +66,15 @@ private:
     const capstan_obj* handle_{nullptr};
 };
 
-// Watched objects, read from memory. Errors: not_found; denied (no watch in the manifest); fenced,
-// cancelled.
+// Watched objects, read from memory. Errors: not_found; denied (no watch in the
+// manifest); fenced, cancelled.
 class Cache {
 public:
     explicit Cache(Call& call) noexcept : call_(&call) {}
     Result<Object> get(std::string_view gk, const ObjectKey& key);
     Result<json::Value> get_value(std::string_view gk, const ObjectKey& key);
-    // Parsed objects, ordered by namespace and name. `selector`: Kubernetes label selector, "" for
-    // all.
+    // Parsed objects, ordered by namespace and name. `selector`: Kubernetes
+    // label selector, "" for all.
     Result<std::vector<json::Value>> list(std::string_view gk,
                                           std::string_view ns,
                                           std::string_view selector = "");
@@ -103,8 +104,8 @@ public:
     Result<std::vector<json::Value>> list(std::string_view gvk,
                                           std::string_view ns,
                                           std::string_view selector = "");
-    // Server-side apply of exactly the fields in `intent`. Not sent when the cached object already
-    // has them.
+    // Server-side apply of exactly the fields in `intent`. Not sent when the cached
+    // object already has them.
     Result<void> apply(std::string_view gvk,
                        const json::Value& intent,
                        const ApplyOptions& options = {});
@@ -156,8 +157,8 @@ public:
 
     Result<void> write(std::string_view bytes);
     Result<int> head(json::Value* headers = nullptr);  // waits for the status
-    // Appends up to 64 KiB to `out`. 0: the end. timeout: `until` passed and the stream is still
-    // open.
+    // Appends up to 64 KiB to `out`. 0: the end. timeout: `until` passed and
+    // the stream is still open.
     Result<std::size_t> read(std::string& out, MonotonicTime until = kNever);
     void close() noexcept;
 
@@ -286,8 +287,8 @@ struct Request {
     std::uint32_t attempt{0};
 };
 
-// What a reconcile says about its key. Exactly one of four; the object itself wakes the key in all
-// of them.
+// What a reconcile says about its key. Exactly one of four; the object itself wakes
+// the key in all of them.
 class Outcome {
 public:
     static Outcome done() noexcept { return Outcome(CAPSTAN_OK, CAPSTAN_RETRY_NONE, {}, {}); }
@@ -337,9 +338,8 @@ public:
     const std::string& path() const noexcept { return path_; }
     const std::string& query() const noexcept { return query_; }  // raw, without '?'
     std::string_view header(std::string_view lower_case_name) const noexcept;
-    const std::string& common_name() const noexcept {
-        return common_name_;
-    }                                                     // verified client certificate, or ""
+    // verified client certificate, or ""
+    const std::string& common_name() const noexcept { return common_name_; }
     std::string query_value(std::string_view key) const;  // decoded; "" when absent
     // too_large above kBodyBytesMax
     Result<std::string> body();
@@ -359,8 +359,8 @@ public:
     virtual void handle(Call& call, Exchange& exchange) = 0;  // [worker]
 };
 
-// What make_plugin fills. Names must be those of the manifest; anything missing is refused at
-// create.
+// What make_plugin fills. Names must be those of the manifest; anything
+// missing is refused at create.
 class Setup {
 public:
     Setup(const HostTables& host, const json::Value& config) noexcept

@@ -1,5 +1,5 @@
-// The tables of the fake host that work on calls: call, cache, client, queue, events, features,
-// clock, metrics.
+// The tables of the fake host that work on calls: call, cache, client, queue, events,
+// features, clock, metrics.
 #include "fake_state.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A plugin that does one thing wrong, chosen by its configuration: {"behaviour": NAME, "sleepMs":
-// n}.
+// A plugin that does one thing wrong, chosen by its configuration:
+// {"behaviour": NAME, "sleepMs": n}.
 //
 //   throw-in-create       create throws
 //   fail-create           create returns an error
@@ -36,8 +36,8 @@ public:
     Outcome reconcile(Call& call, const Request& request) override {
         const std::string& name = behaviour_.name;
         if (name == "throw-in-reconcile") {
-            throw std::runtime_error(
-                "thrown by the misbehaving plugin");  // tidy: allow throw: its behaviour
+            // tidy: allow throw: its behaviour
+            throw std::runtime_error("thrown by the misbehaving plugin");
         }
         if (name == "throw-odd-in-reconcile") {
             throw 42;  // tidy: allow throw: its behaviour
@@ -76,8 +76,8 @@ public:
 
     Result<void> run(Call& call) override {
         if (behaviour_.name == "service-throws") {
-            throw std::runtime_error(
-                "thrown by the misbehaving service");  // tidy: allow throw: its behaviour
+            // tidy: allow throw: its behaviour
+            throw std::runtime_error("thrown by the misbehaving service");
         }
         if (behaviour_.name == "service-returns") {
             return ok();
@@ -95,8 +95,8 @@ Result<void> make_plugin(Setup& setup) {
     const Behaviour behaviour{std::string(config["behaviour"].string_or("none")),
                               std::chrono::milliseconds(config["sleepMs"].int_or(0))};
     if (behaviour.name == "throw-in-create") {
-        throw std::runtime_error(
-            "thrown by create of the misbehaving plugin");  // tidy: allow throw: its behaviour
+        // tidy: allow throw: its behaviour
+        throw std::runtime_error("thrown by create of the misbehaving plugin");
     }
     if (behaviour.name == "fail-create") {
         return fail(Code::invalid, "create fails because the configuration asks for it");

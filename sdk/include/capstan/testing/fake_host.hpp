@@ -1,16 +1,19 @@
-// A host in memory, for the tests of plugins: objects with optimistic concurrency, a clock that
-// stands still, recorded calls and faults on demand. One thread drives plugin and host; nothing
-// waits.
+// A host in memory, for the tests of plugins: objects with optimistic concurrency, a clock
+// that stands still, recorded calls and faults on demand. One thread drives plugin and host;
+// nothing waits.
 //
 //     FakeHost host;
-//     host.put({{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"namespace", "n"}, {"name", "a"}}}});
-//     PluginUnderTest plugin(host, capstan_plugin_entry);          // entry, create, start; stop, destroy at the end
+//     host.put({{"apiVersion", "v1"},
+//               {"kind", "ConfigMap"},
+//               {"metadata", {{"namespace", "n"}, {"name", "a"}}}});
+//     // entry, create, start; at its end stop, destroy
+//     PluginUnderTest plugin(host, capstan_plugin_entry);
 //     const Reconciled done = plugin.reconcile("greeting", "v1/ConfigMap", {"n", "a"});
 //     EXPECT_EQ(host.find("v1/Secret", {"n", "a-secret"})…);
 //
 // Where it lies:
-//  - One version per kind: "apps/v1/X" and "apps/v1beta1/X" are the same objects, stored as
-//    written.
+//  - One version per kind: "apps/v1/X" and "apps/v1beta1/X" are the same objects, stored
+//    as written.
 //  - No schema: no defaults, no pruning, no validation, and every kind is known and namespaced or
 //    not as written.
 //  - Apply merges objects and replaces lists whole (no map lists); there is one field manager,
@@ -116,8 +119,8 @@ public:
     void at(MonotonicTime time, std::function<void()> action);
     void cancel();  // every call, from now on
 
-    // The k-th host call (1: the next one) returns `rc` and does nothing; `sticky`: so do all after
-    // it.
+    // The k-th host call (1: the next one) returns `rc` and does nothing;
+    // `sticky`: so do all after it.
     void fail_call(std::size_t k, capstan_rc rc, bool sticky = false);
     const std::vector<HostCall>& calls() const noexcept;
     std::size_t write_count() const noexcept;  // calls that changed the world
@@ -129,8 +132,8 @@ public:
     const std::vector<EmittedEvent>& events() const noexcept;
     const std::vector<LogLine>& logs() const noexcept;
     const std::vector<WokenKey>& woken() const noexcept;
-    double metric(
-        std::string_view series) const;  // "name" or "name{value,value}"; 0 when never updated
+    // "name" or "name{value,value}"; 0 when never updated
+    double metric(std::string_view series) const;
     const std::string& refusal() const noexcept;  // of the entry; empty: none
 
     FakeState& state() noexcept { return *state_; }
@@ -159,8 +162,8 @@ public:
                          std::string_view gvk,
                          const ObjectKey& key,
                          std::uint32_t attempt = 0);
-    // Runs a service until it returns; plan its end with FakeHost::at and cancel. E_UNSUPP: no such
-    // extension.
+    // Runs a service until it returns; plan its end with FakeHost::at and cancel.
+    // E_UNSUPP: no such extension.
     capstan_rc run_service(std::string_view name);
     // request_json as in capstan.http-server/1.
     ServerAnswer request(std::string_view route,
