@@ -25,24 +25,15 @@ std::optional<Factor> suffix_factor(std::string_view suffix) {
         std::string_view suffix;
         Factor factor;
     };
+    // clang-format off
     static constexpr Row kRows[] = {
         {"", {0, 0}},
-        {"n", {0, -9}},
-        {"u", {0, -6}},
-        {"m", {0, -3}},
-        {"k", {0, 3}},
-        {"M", {0, 6}},
-        {"G", {0, 9}},
-        {"T", {0, 12}},
-        {"P", {0, 15}},
-        {"E", {0, 18}},
-        {"Ki", {10, 0}},
-        {"Mi", {20, 0}},
-        {"Gi", {30, 0}},
-        {"Ti", {40, 0}},
-        {"Pi", {50, 0}},
-        {"Ei", {60, 0}},
+        {"n", {0, -9}}, {"u", {0, -6}}, {"m", {0, -3}},
+        {"k", {0, 3}}, {"M", {0, 6}}, {"G", {0, 9}}, {"T", {0, 12}}, {"P", {0, 15}}, {"E", {0, 18}},
+        {"Ki", {10, 0}}, {"Mi", {20, 0}}, {"Gi", {30, 0}},
+        {"Ti", {40, 0}}, {"Pi", {50, 0}}, {"Ei", {60, 0}},
     };
+    // clang-format on
     for (const Row& row : kRows) {
         if (row.suffix == suffix) {
             return row.factor;

@@ -42,10 +42,12 @@ Result<std::string> render_etcd_config(const json::Value& config,
                                        bool existing_cluster) {
     json::Value out = config;
     const json::View view(config);
-    constexpr std::array<const char*, 4> kUrlKeys{"initial-advertise-peer-urls",
-                                                  "advertise-client-urls",
-                                                  "listen-peer-urls",
-                                                  "listen-client-urls"};
+    constexpr std::array<const char*, 4> kUrlKeys{
+        "initial-advertise-peer-urls",
+        "advertise-client-urls",
+        "listen-peer-urls",
+        "listen-client-urls",
+    };
     for (const char* key : kUrlKeys) {
         CAPSTAN_TRY(const std::string_view urls, view[std::string_view(key)].as_string());
         CAPSTAN_TRY(std::string mapped, map_urls(urls, map));

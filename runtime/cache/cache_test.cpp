@@ -35,15 +35,17 @@ public:
     }
     void put(const std::string& name, const std::string& uid, const std::string& label = "a") {
         const bool fresh = !objects_.contains(name);
-        json::Value value = {{"kind", "Lease"},
-                             {"apiVersion", "coordination.k8s.io/v1"},
-                             {"metadata",
-                              {{"name", name},
-                               {"namespace", "x"},
-                               {"uid", uid},
-                               {"resourceVersion", std::to_string(++rv)},
-                               {"labels", {{"app", label}}},
-                               {"managedFields", json::list({1})}}}};
+        json::Value value = {
+            {"kind", "Lease"},
+            {"apiVersion", "coordination.k8s.io/v1"},
+            {"metadata",
+             {{"name", name},
+              {"namespace", "x"},
+              {"uid", uid},
+              {"resourceVersion", std::to_string(++rv)},
+              {"labels", {{"app", label}}},
+              {"managedFields", json::list({1})}}},
+        };
         objects_[name] = value;
         publish(fresh ? "ADDED" : "MODIFIED", value);
     }

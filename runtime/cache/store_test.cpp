@@ -26,13 +26,15 @@ struct Spec {
 };
 
 ObjectPtr make(const Spec& s) {
-    json::Value value = {{"kind", "Thing"},
-                         {"apiVersion", "v1"},
-                         {"metadata",
-                          {{"name", s.name},
-                           {"namespace", s.ns},
-                           {"uid", s.uid},
-                           {"resourceVersion", std::to_string(s.rv)}}}};
+    json::Value value = {
+        {"kind", "Thing"},
+        {"apiVersion", "v1"},
+        {"metadata",
+         {{"name", s.name},
+          {"namespace", s.ns},
+          {"uid", s.uid},
+          {"resourceVersion", std::to_string(s.rv)}}},
+    };
     if (!s.label.empty()) {
         value["metadata"].set("labels", {{"app", s.label}});
     }

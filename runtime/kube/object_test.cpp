@@ -64,16 +64,18 @@ struct PointerRow {
 };
 
 TEST(Object, FindsFieldsByPointerWithoutParsing) {
-    const PointerRow rows[] = {{"/spec/a~1b/m~0n", "1"},
-                               {"/spec/list/1/ref/name", "\"s2\""},
-                               {"/spec/list/3", nullptr},
-                               {"/spec/list/01", nullptr},
-                               {"/spec/list/-", nullptr},
-                               {"/spec/nope", nullptr},
-                               {"spec", nullptr},
-                               {"/metadata/name/x", nullptr},
-                               {"/spec/a~2b", nullptr},
-                               {"/metadata/generation", "3"}};
+    const PointerRow rows[] = {
+        {"/spec/a~1b/m~0n", "1"},
+        {"/spec/list/1/ref/name", "\"s2\""},
+        {"/spec/list/3", nullptr},
+        {"/spec/list/01", nullptr},
+        {"/spec/list/-", nullptr},
+        {"/spec/nope", nullptr},
+        {"spec", nullptr},
+        {"/metadata/name/x", nullptr},
+        {"/spec/a~2b", nullptr},
+        {"/metadata/generation", "3"},
+    };
     const ObjectPtr o = pod();
     const json::Value tree = o->parse();
     for (const PointerRow& row : rows) {

@@ -20,12 +20,14 @@ TEST(Pki, MakesACa) {
 
 TEST(Pki, IssuesCertificatesWithNamesAndGroups) {
     const KeyPair ca = make_ca("ca", year()).value();
-    const CertificateOptions options{.common_name = "admin",
-                                     .organizations = {"system:masters", "b"},
-                                     .dns_names = {"localhost", "a,DNS:evil"},
-                                     .ip_addresses = {"127.0.0.1", "::1"},
-                                     .server = true,
-                                     .client = true};
+    const CertificateOptions options{
+        .common_name = "admin",
+        .organizations = {"system:masters", "b"},
+        .dns_names = {"localhost", "a,DNS:evil"},
+        .ip_addresses = {"127.0.0.1", "::1"},
+        .server = true,
+        .client = true,
+    };
     const KeyPair pair = issue_certificate(ca, options, year()).value();
     const CertificateInfo info = read_certificate(pair.certificate_pem).value();
     EXPECT_EQ(info.common_name, "admin");

@@ -38,8 +38,8 @@ void append_escape(std::string& out, unsigned char c) {
     out += kHex[c & 0xF];
 }
 
-// A JSON string, cut at kTextBytesMax input bytes on a character border; malformed bytes become
-// U+FFFD.
+// A JSON string, cut at kTextBytesMax input bytes on a character border;
+// malformed bytes become U+FFFD.
 void append_text(std::string& out, std::string_view text) {
     out += '"';
     std::size_t at = 0;

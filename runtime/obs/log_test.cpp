@@ -32,14 +32,16 @@ TEST_F(LogTest, WritesOneJsonObjectPerLine) {
     const Log log = make().with({{"controller", "etcd/etcd"}});
     log.info("created object",
              {{"name", std::string("main")}, {"attempt", 3}, {"duration_ms", 1.5}, {"ok", true}});
-    const json::Value expected = {{"ts", "1970-01-01T01:00:00.000000Z"},
-                                  {"level", "info"},
-                                  {"msg", "created object"},
-                                  {"controller", "etcd/etcd"},
-                                  {"name", "main"},
-                                  {"attempt", 3},
-                                  {"duration_ms", 1.5},
-                                  {"ok", true}};
+    const json::Value expected = {
+        {"ts", "1970-01-01T01:00:00.000000Z"},
+        {"level", "info"},
+        {"msg", "created object"},
+        {"controller", "etcd/etcd"},
+        {"name", "main"},
+        {"attempt", 3},
+        {"duration_ms", 1.5},
+        {"ok", true},
+    };
     ASSERT_EQ(capture.lines().size(), 1u);
     EXPECT_EQ(parsed(0), expected) << capture.lines()[0];
 }

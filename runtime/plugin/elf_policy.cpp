@@ -11,16 +11,18 @@ namespace {
 
 // Anything else would be shared with the next version of the plugin: glibc loads a SONAME once
 // (docs/plugin-guide.md).
-constexpr std::string_view kAllowedLibraries[] = {"libc.so.6",
-                                                  "libm.so.6",
-                                                  "libstdc++.so.6",
-                                                  "libgcc_s.so.1",
-                                                  "libz.so.1",
-                                                  "ld-linux-x86-64.so.2",
-                                                  "ld-linux-aarch64.so.1",
-                                                  "libpthread.so.0",
-                                                  "libdl.so.2",
-                                                  "librt.so.1"};
+constexpr std::string_view kAllowedLibraries[] = {
+    "libc.so.6",
+    "libm.so.6",
+    "libstdc++.so.6",
+    "libgcc_s.so.1",
+    "libz.so.1",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+    "libpthread.so.0",
+    "libdl.so.2",
+    "librt.so.1",
+};
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // A sanitizer build links the sanitizer's own runtime into every shared object.
 constexpr std::string_view kSanitizerLibraries[] = {"libasan.so", "libubsan.so", "libtsan.so"};

@@ -134,18 +134,20 @@ void check_routes(const Manifest& manifest, Problems& problems) {
 }  // namespace
 
 const std::vector<std::string>& known_extensions() {
-    static const std::vector<std::string> kExtensions = {"capstan.cache/1",
-                                                         "capstan.call/1",
-                                                         "capstan.client/1",
-                                                         "capstan.clock/1",
-                                                         "capstan.digest/1",
-                                                         "capstan.events/1",
-                                                         "capstan.features/1",
-                                                         "capstan.http-server/1",
-                                                         "capstan.http/1",
-                                                         "capstan.metrics/1",
-                                                         "capstan.queue/1",
-                                                         "capstan.service/1"};
+    static const std::vector<std::string> kExtensions = {
+        "capstan.cache/1",
+        "capstan.call/1",
+        "capstan.client/1",
+        "capstan.clock/1",
+        "capstan.digest/1",
+        "capstan.events/1",
+        "capstan.features/1",
+        "capstan.http-server/1",
+        "capstan.http/1",
+        "capstan.metrics/1",
+        "capstan.queue/1",
+        "capstan.service/1",
+    };
     return kExtensions;
 }
 

@@ -207,17 +207,19 @@ std::vector<PermissionRule> read_rules(StrictObject& top,
         rule.verbs = from.texts("verbs", Need::required);
         rule.resource_names = from.texts("resourceNames");
         for (const std::string& verb : rule.verbs) {
-            static constexpr std::string_view kVerbs[] = {"get",
-                                                          "list",
-                                                          "watch",
-                                                          "create",
-                                                          "update",
-                                                          "patch",
-                                                          "delete",
-                                                          "deletecollection",
-                                                          "bind",
-                                                          "escalate",
-                                                          "impersonate"};
+            static constexpr std::string_view kVerbs[] = {
+                "get",
+                "list",
+                "watch",
+                "create",
+                "update",
+                "patch",
+                "delete",
+                "deletecollection",
+                "bind",
+                "escalate",
+                "impersonate",
+            };
             if (std::find(std::begin(kVerbs), std::end(kVerbs), verb) == std::end(kVerbs)) {
                 from.problem("verbs", "unknown verb \"" + verb + "\"; a wildcard is not accepted");
             }

@@ -16,11 +16,13 @@ constexpr int kQuantityDigitsMax = 28;  // 10^28 * 10^9 stays below 2^127
 // the range of Kubernetes quantities
 const Int128 kExactMax = static_cast<Int128>(INT64_MAX) * kNano;
 
-constexpr std::pair<std::string_view, As> kNames[] = {{"int", As::integer},
-                                                      {"quantity", As::quantity},
-                                                      {"duration", As::duration},
-                                                      {"time", As::time},
-                                                      {"string", As::text}};
+constexpr std::pair<std::string_view, As> kNames[] = {
+    {"int", As::integer},
+    {"quantity", As::quantity},
+    {"duration", As::duration},
+    {"time", As::time},
+    {"string", As::text},
+};
 
 OperandValue exact_value(Kind kind, Int128 exact) {
     OperandValue value = OperandValue::of(kind);
@@ -103,22 +105,24 @@ struct Suffix {
 };
 
 std::optional<Suffix> suffix_of(std::string_view text) {
-    static constexpr std::pair<std::string_view, Suffix> kSuffixes[] = {{"", {}},
-                                                                        {"n", {-9, 0}},
-                                                                        {"u", {-6, 0}},
-                                                                        {"m", {-3, 0}},
-                                                                        {"k", {3, 0}},
-                                                                        {"M", {6, 0}},
-                                                                        {"G", {9, 0}},
-                                                                        {"T", {12, 0}},
-                                                                        {"P", {15, 0}},
-                                                                        {"E", {18, 0}},
-                                                                        {"Ki", {0, 10}},
-                                                                        {"Mi", {0, 20}},
-                                                                        {"Gi", {0, 30}},
-                                                                        {"Ti", {0, 40}},
-                                                                        {"Pi", {0, 50}},
-                                                                        {"Ei", {0, 60}}};
+    static constexpr std::pair<std::string_view, Suffix> kSuffixes[] = {
+        {"", {}},
+        {"n", {-9, 0}},
+        {"u", {-6, 0}},
+        {"m", {-3, 0}},
+        {"k", {3, 0}},
+        {"M", {6, 0}},
+        {"G", {9, 0}},
+        {"T", {12, 0}},
+        {"P", {15, 0}},
+        {"E", {18, 0}},
+        {"Ki", {0, 10}},
+        {"Mi", {0, 20}},
+        {"Gi", {0, 30}},
+        {"Ti", {0, 40}},
+        {"Pi", {0, 50}},
+        {"Ei", {0, 60}},
+    };
     for (const auto& [name, suffix] : kSuffixes) {
         if (name == text) {
             return suffix;

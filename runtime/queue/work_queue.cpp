@@ -57,15 +57,17 @@ MonotonicTime plus(MonotonicTime now, nanoseconds delay) {
 }  // namespace
 
 std::string describe_reasons(std::uint16_t bits) {
-    static constexpr std::array<std::string_view, 9> kNames = {"create",
-                                                               "update",
-                                                               "remove",
-                                                               "initial",
-                                                               "external",
-                                                               "plugin",
-                                                               "requeue",
-                                                               "backoff",
-                                                               "forced"};
+    static constexpr std::array<std::string_view, 9> kNames = {
+        "create",
+        "update",
+        "remove",
+        "initial",
+        "external",
+        "plugin",
+        "requeue",
+        "backoff",
+        "forced",
+    };
     std::string text;
     for (std::size_t i = 0; i < kNames.size(); ++i) {
         if ((bits & (1u << i)) == 0) {

@@ -55,14 +55,16 @@ struct Unit {
     std::string_view name;
     double nanoseconds;
 };
-constexpr std::array<Unit, 8> kUnits{{{"ns", 1},
-                                      {"us", 1e3},
-                                      {"\xc2\xb5s", 1e3},
-                                      {"\xce\xbcs", 1e3},
-                                      {"ms", 1e6},
-                                      {"s", 1e9},
-                                      {"m", 60e9},
-                                      {"h", 3600e9}}};
+constexpr std::array<Unit, 8> kUnits{
+    {{"ns", 1},
+     {"us", 1e3},
+     {"\xc2\xb5s", 1e3},
+     {"\xce\xbcs", 1e3},
+     {"ms", 1e6},
+     {"s", 1e9},
+     {"m", 60e9},
+     {"h", 3600e9}},
+};
 
 }  // namespace
 

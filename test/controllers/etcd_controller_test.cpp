@@ -110,11 +110,13 @@ TEST(EtcdController, TheLearnerAnnotationIsNotBroughtBack) {
 TEST(EtcdController, TlsIsRefusedAndItsConditionGoesWhenTheWishDoes) {
     Fixture f(3);
     json::Value wish = manifest(3);
-    wish["spec"]["etcd"] = {{"clientUrlTls",
-                             {
-                                 {"tlsCASecretRef", {{"name", "ca"}}},
-                                 {"serverTLSSecretRef", {{"name", "server"}}},
-                             }}};
+    wish["spec"]["etcd"] = {
+        {"clientUrlTls",
+         {
+             {"tlsCASecretRef", {{"name", "ca"}}},
+             {"serverTLSSecretRef", {{"name", "server"}}},
+         }},
+    };
     f.host.store.put(wish);
     EXPECT_EQ(f.pass().rc, CAPSTAN_OK);
     EXPECT_EQ(f.host.store.size(), 1u);

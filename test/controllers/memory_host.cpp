@@ -196,10 +196,12 @@ struct MemoryHost::Tables {
 
     // ---- the rest
     static void done(capstan_call* call, const capstan_result* result) noexcept {
-        call->host->pass_ = {result->rc,
-                             result->retry,
-                             std::chrono::nanoseconds(result->after_ns),
-                             std::string(view_of(result->message))};
+        call->host->pass_ = {
+            result->rc,
+            result->retry,
+            std::chrono::nanoseconds(result->after_ns),
+            std::string(view_of(result->message)),
+        };
     }
     static capstan_str last_error(capstan_call* call) noexcept {
         return to_str(call->host->last_error_);

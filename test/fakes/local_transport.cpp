@@ -435,13 +435,15 @@ LocalTransport::~LocalTransport() {
 namespace {
 
 std::string status_body(int status) {
-    const json::Value body = {{"kind", "Status"},
-                              {"apiVersion", "v1"},
-                              {"metadata", json::object()},
-                              {"status", "Failure"},
-                              {"message", "injected fault"},
-                              {"reason", status == 410 ? "Expired" : ""},
-                              {"code", status}};
+    const json::Value body = {
+        {"kind", "Status"},
+        {"apiVersion", "v1"},
+        {"metadata", json::object()},
+        {"status", "Failure"},
+        {"message", "injected fault"},
+        {"reason", status == 410 ? "Expired" : ""},
+        {"code", status},
+    };
     return json::dump(body);
 }
 

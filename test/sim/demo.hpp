@@ -33,11 +33,13 @@ inline Outcome demo_reconcile(DemoRecord& record, Call& call, const Request& req
     }
     const json::View view(source.value());
     const auto value = view["data"]["value"].string_or("");
-    const json::Value owner = {{"apiVersion", "v1"},
-                               {"kind", "ConfigMap"},
-                               {"name", request.key.name},
-                               {"uid", view["metadata"]["uid"].string_or("")},
-                               {"controller", true}};
+    const json::Value owner = {
+        {"apiVersion", "v1"},
+        {"kind", "ConfigMap"},
+        {"name", request.key.name},
+        {"uid", view["metadata"]["uid"].string_or("")},
+        {"controller", true},
+    };
     const json::Value secret = {
         {"apiVersion", "v1"},
         {"kind", "Secret"},

@@ -329,18 +329,24 @@ TEST(Runtime, MissingKindDegradesOnlyItsPluginAndHeals) {
     const json::Value names = {
         {"kind", "Late"}, {"plural", "lates"}, {"singular", "late"}, {"listKind", "LateList"}};
     const json::Value schema = {{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}};
-    const json::Value version = {{"name", "v1"},
-                                 {"served", true},
-                                 {"storage", true},
-                                 {"schema", {{"openAPIV3Schema", schema}}}};
-    const json::Value spec = {{"group", "example.io"},
-                              {"scope", "Namespaced"},
-                              {"names", names},
-                              {"versions", json::list({version})}};
-    const json::Value definition = {{"apiVersion", "apiextensions.k8s.io/v1"},
-                                    {"kind", "CustomResourceDefinition"},
-                                    {"metadata", {{"name", "lates.example.io"}}},
-                                    {"spec", spec}};
+    const json::Value version = {
+        {"name", "v1"},
+        {"served", true},
+        {"storage", true},
+        {"schema", {{"openAPIV3Schema", schema}}},
+    };
+    const json::Value spec = {
+        {"group", "example.io"},
+        {"scope", "Namespaced"},
+        {"names", names},
+        {"versions", json::list({version})},
+    };
+    const json::Value definition = {
+        {"apiVersion", "apiextensions.k8s.io/v1"},
+        {"kind", "CustomResourceDefinition"},
+        {"metadata", {{"name", "lates.example.io"}}},
+        {"spec", spec},
+    };
     const auto crd = world.api.ask(
         "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json::dump(definition));
     ASSERT_EQ(crd.status, 201) << crd.body;

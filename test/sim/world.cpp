@@ -133,16 +133,18 @@ void World::boot() {
     cache = std::make_unique<cache::Cache>(loop, *client, std::move(cache_options));
     obs::LogOptions log_options;
     log_options.level = options_.log_level;
-    control::Parts parts{loop,
-                         baton,
-                         *client,
-                         *cache,
-                         obs::Log(loop, log.sink(), log_options),
-                         *metrics,
-                         *health,
-                         {},
-                         [this] { return random(); },
-                         {}};
+    control::Parts parts{
+        loop,
+        baton,
+        *client,
+        *cache,
+        obs::Log(loop, log.sink(), log_options),
+        *metrics,
+        *health,
+        {},
+        [this] { return random(); },
+        {},
+    };
     runtime = std::make_unique<control::Runtime>(std::move(parts));
     for (std::size_t slot = 0; slot < plugins_.size(); ++slot) {
         const TestPlugin& plugin = plugins_[slot];
@@ -214,10 +216,12 @@ bool World::run_until(const std::function<bool()>& done, std::chrono::nanosecond
 int World::put_config_map(const std::string& name, const std::string& value) {
     const std::string path = "/api/v1/namespaces/ns/configmaps";
     const json::Value data = {{"value", value}};
-    const json::Value object = {{"apiVersion", "v1"},
-                                {"kind", "ConfigMap"},
-                                {"metadata", {{"name", name}, {"namespace", "ns"}}},
-                                {"data", data}};
+    const json::Value object = {
+        {"apiVersion", "v1"},
+        {"kind", "ConfigMap"},
+        {"metadata", {{"name", name}, {"namespace", "ns"}}},
+        {"data", data},
+    };
     const auto created = api.ask("POST", path, json::dump(object));
     if (created.status != 409) {
         return created.status;

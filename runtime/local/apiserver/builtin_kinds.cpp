@@ -6,129 +6,87 @@ namespace capstan::local {
 
 namespace {
 
-constexpr const char* kApps = "apps";
-constexpr const char* kBatch = "batch";
-constexpr const char* kRbac = "rbac.authorization.k8s.io";
+// One kind, all of version v1; the singular is the kind in lower case. Lists are words.
+struct Row {
+    std::string_view group, kind, plural;
+    std::string_view short_names;
+    bool namespaced;
+    std::string_view subresources;
+    std::string_view categories;
+    bool create_only{false};
+};
 
-// One line a kind: group, version, kind, plural, singular, short names, namespaced,
-// subresources, categories.
+constexpr std::string_view kExtensions = "apiextensions.k8s.io";
+constexpr std::string_view kAuthorization = "authorization.k8s.io";
+constexpr std::string_view kRbac = "rbac.authorization.k8s.io";
+constexpr std::string_view kCrd = "CustomResourceDefinition";
+constexpr std::string_view kCrds = "customresourcedefinitions";
+constexpr std::string_view kReview = "SelfSubjectAccessReview";
+
+// clang-format off
+constexpr Row kRows[] = {
+    {"", "ConfigMap", "configmaps", "cm", true, "", ""},
+    {"", "Endpoints", "endpoints", "ep", true, "", ""},
+    {"", "Event", "events", "ev", true, "", ""},
+    {"", "Namespace", "namespaces", "ns", false, "status finalize", ""},
+    {"", "Node", "nodes", "no", false, "status", ""},
+    {"", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", true, "status", ""},
+    {"", "PersistentVolume", "persistentvolumes", "pv", false, "status", ""},
+    {"", "Pod", "pods", "po", true, "status log", "all"},
+    {"", "Secret", "secrets", "", true, "", ""},
+    {"", "ServiceAccount", "serviceaccounts", "sa", true, "token", ""},
+    {"", "Service", "services", "svc", true, "status", "all"},
+    {kExtensions, kCrd, kCrds, "crd crds", false, "status", "api-extensions"},
+    {"apps", "ControllerRevision", "controllerrevisions", "", true, "", ""},
+    {"apps", "StatefulSet", "statefulsets", "sts", true, "status scale", "all"},
+    {kAuthorization, kReview, "selfsubjectaccessreviews", "", false, "", "", true},
+    {"batch", "CronJob", "cronjobs", "cj", true, "status", "all"},
+    {"batch", "Job", "jobs", "", true, "status", "all"},
+    {"coordination.k8s.io", "Lease", "leases", "", true, "", ""},
+    {"events.k8s.io", "Event", "events", "ev", true, "", ""},
+    {"policy", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", true, "status", ""},
+    {kRbac, "ClusterRoleBinding", "clusterrolebindings", "", false, "", ""},
+    {kRbac, "ClusterRole", "clusterroles", "", false, "", ""},
+    {kRbac, "RoleBinding", "rolebindings", "", true, "", ""},
+    {kRbac, "Role", "roles", "", true, "", ""},
+};
+// clang-format on
+
+std::vector<std::string> words(std::string_view text) {
+    std::vector<std::string> out;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(' '), text.size());
+        out.emplace_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return out;
+}
+
+std::string lower_case(std::string_view text) {
+    std::string out(text);
+    for (char& c : out) {
+        c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    }
+    return out;
+}
+
 std::vector<BuiltinKind> make_kinds() {
-    return {
-        {"", "v1", "ConfigMap", "configmaps", "configmap", {"cm"}, true, {}, {}, false},
-        {"", "v1", "Endpoints", "endpoints", "endpoints", {"ep"}, true, {}, {}, false},
-        {"", "v1", "Event", "events", "event", {"ev"}, true, {}, {}, false},
-        {"",
-         "v1",
-         "Namespace",
-         "namespaces",
-         "namespace",
-         {"ns"},
-         false,
-         {"status", "finalize"},
-         {},
-         false},
-        {"", "v1", "Node", "nodes", "node", {"no"}, false, {"status"}, {}, false},
-        {"",
-         "v1",
-         "PersistentVolumeClaim",
-         "persistentvolumeclaims",
-         "persistentvolumeclaim",
-         {"pvc"},
-         true,
-         {"status"},
-         {},
-         false},
-        {"",
-         "v1",
-         "PersistentVolume",
-         "persistentvolumes",
-         "persistentvolume",
-         {"pv"},
-         false,
-         {"status"},
-         {},
-         false},
-        {"", "v1", "Pod", "pods", "pod", {"po"}, true, {"status", "log"}, {"all"}, false},
-        {"", "v1", "Secret", "secrets", "secret", {}, true, {}, {}, false},
-        {"",
-         "v1",
-         "ServiceAccount",
-         "serviceaccounts",
-         "serviceaccount",
-         {"sa"},
-         true,
-         {"token"},
-         {},
-         false},
-        {"", "v1", "Service", "services", "service", {"svc"}, true, {"status"}, {"all"}, false},
-        {"apiextensions.k8s.io",
-         "v1",
-         "CustomResourceDefinition",
-         "customresourcedefinitions",
-         "customresourcedefinition",
-         {"crd", "crds"},
-         false,
-         {"status"},
-         {"api-extensions"},
-         false},
-        {kApps,
-         "v1",
-         "ControllerRevision",
-         "controllerrevisions",
-         "controllerrevision",
-         {},
-         true,
-         {},
-         {},
-         false},
-        {kApps,
-         "v1",
-         "StatefulSet",
-         "statefulsets",
-         "statefulset",
-         {"sts"},
-         true,
-         {"status", "scale"},
-         {"all"},
-         false},
-        {"authorization.k8s.io",
-         "v1",
-         "SelfSubjectAccessReview",
-         "selfsubjectaccessreviews",
-         "selfsubjectaccessreview",
-         {},
-         false,
-         {},
-         {},
-         true},
-        {kBatch, "v1", "CronJob", "cronjobs", "cronjob", {"cj"}, true, {"status"}, {"all"}, false},
-        {kBatch, "v1", "Job", "jobs", "job", {}, true, {"status"}, {"all"}, false},
-        {"coordination.k8s.io", "v1", "Lease", "leases", "lease", {}, true, {}, {}, false},
-        {"events.k8s.io", "v1", "Event", "events", "event", {"ev"}, true, {}, {}, false},
-        {"policy",
-         "v1",
-         "PodDisruptionBudget",
-         "poddisruptionbudgets",
-         "poddisruptionbudget",
-         {"pdb"},
-         true,
-         {"status"},
-         {},
-         false},
-        {kRbac,
-         "v1",
-         "ClusterRoleBinding",
-         "clusterrolebindings",
-         "clusterrolebinding",
-         {},
-         false,
-         {},
-         {},
-         false},
-        {kRbac, "v1", "ClusterRole", "clusterroles", "clusterrole", {}, false, {}, {}, false},
-        {kRbac, "v1", "RoleBinding", "rolebindings", "rolebinding", {}, true, {}, {}, false},
-        {kRbac, "v1", "Role", "roles", "role", {}, true, {}, {}, false},
-    };
+    std::vector<BuiltinKind> kinds;
+    for (const Row& row : kRows) {
+        BuiltinKind kind;
+        kind.group = row.group;
+        kind.version = "v1";
+        kind.kind = row.kind;
+        kind.plural = row.plural;
+        kind.singular = lower_case(row.kind);
+        kind.short_names = words(row.short_names);
+        kind.namespaced = row.namespaced;
+        kind.subresources = words(row.subresources);
+        kind.categories = words(row.categories);
+        kind.create_only = row.create_only;
+        kinds.push_back(std::move(kind));
+    }
+    return kinds;
 }
 
 }  // namespace

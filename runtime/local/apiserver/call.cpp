@@ -126,13 +126,15 @@ Answer<void> ApiServer::State::authorize_call(const User& user, const RequestInf
     const User asking = effective_user(user);
     const bool collection = info.name.empty() && (info.verb == "list" || info.verb == "watch" ||
                                                   info.verb == "deletecollection");
-    AuthzAttributes attributes{info.verb,
-                               info.group,
-                               info.resource,
-                               info.subresource,
-                               info.ns,
-                               collection ? selected_name(info) : info.name,
-                               {}};
+    AuthzAttributes attributes{
+        info.verb,
+        info.group,
+        info.resource,
+        info.subresource,
+        info.ns,
+        collection ? selected_name(info) : info.name,
+        {},
+    };
     if (!options.rbac || is_master(asking) || authorize(rbac_objects(), asking, attributes)) {
         return boost::outcome_v2::success();
     }

@@ -45,11 +45,13 @@ void set_condition(json::Value& crd,
     if (!conditions.is_array()) {
         conditions = json::list();
     }
-    const json::Value wanted = {{"lastTransitionTime", now},
-                                {"message", message},
-                                {"reason", reason},
-                                {"status", is_true ? "True" : "False"},
-                                {"type", type}};
+    const json::Value wanted = {
+        {"lastTransitionTime", now},
+        {"message", message},
+        {"reason", reason},
+        {"status", is_true ? "True" : "False"},
+        {"type", type},
+    };
     for (json::Value& condition : *conditions.if_array()) {
         if (json::View(condition)["type"].string_or("") == type) {
             const bool same =

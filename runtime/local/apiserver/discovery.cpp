@@ -103,11 +103,13 @@ json::Value resource_list(const Registry& registry,
         if (kind->gvk.group != group || kind->gvk.version != version) {
             continue;
         }
-        json::Value entry = {{"name", kind->plural},
-                             {"singularName", kind->singular},
-                             {"namespaced", kind->namespaced},
-                             {"kind", kind->gvk.kind},
-                             {"verbs", verbs_of(*kind)}};
+        json::Value entry = {
+            {"name", kind->plural},
+            {"singularName", kind->singular},
+            {"namespaced", kind->namespaced},
+            {"kind", kind->gvk.kind},
+            {"verbs", verbs_of(*kind)},
+        };
         if (!kind->short_names.empty()) {
             entry.set("shortNames", strings(kind->short_names));
         }
@@ -136,11 +138,13 @@ json::Value resource_list(const Registry& registry,
 }
 
 json::Value aggregated_resource(const ResourceKind& kind) {
-    json::Value entry = {{"resource", kind.plural},
-                         {"responseKind", gvk_json(kind.gvk)},
-                         {"scope", kind.namespaced ? "Namespaced" : "Cluster"},
-                         {"singularResource", kind.singular},
-                         {"verbs", verbs_of(kind)}};
+    json::Value entry = {
+        {"resource", kind.plural},
+        {"responseKind", gvk_json(kind.gvk)},
+        {"scope", kind.namespaced ? "Namespaced" : "Cluster"},
+        {"singularResource", kind.singular},
+        {"verbs", verbs_of(kind)},
+    };
     if (!kind.short_names.empty()) {
         entry.set("shortNames", strings(kind.short_names));
     }

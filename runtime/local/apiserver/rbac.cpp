@@ -245,13 +245,15 @@ std::vector<std::string> escalation_of_role(const RbacObjects& objects,
                                             const json::Value& role,
                                             std::string_view ns) {
     const std::string name = std::string(json::View(role)["metadata"]["name"].string_or(""));
-    const AuthzAttributes escalate{"escalate",
-                                   std::string(kGroup),
-                                   ns.empty() ? "clusterroles" : "roles",
-                                   "",
-                                   std::string(ns),
-                                   name,
-                                   ""};
+    const AuthzAttributes escalate{
+        "escalate",
+        std::string(kGroup),
+        ns.empty() ? "clusterroles" : "roles",
+        "",
+        std::string(ns),
+        name,
+        "",
+    };
     if (authorize(objects, user, escalate)) {
         return {};
     }
@@ -265,13 +267,15 @@ std::vector<std::string> escalation_of_binding(const RbacObjects& objects,
     const json::View reference = json::View(binding)["roleRef"];
     const bool cluster = reference["kind"].string_or("") == "ClusterRole";
     const std::string name(reference["name"].string_or(""));
-    const AuthzAttributes bind{"bind",
-                               std::string(kGroup),
-                               cluster ? "clusterroles" : "roles",
-                               "",
-                               std::string(ns),
-                               name,
-                               ""};
+    const AuthzAttributes bind{
+        "bind",
+        std::string(kGroup),
+        cluster ? "clusterroles" : "roles",
+        "",
+        std::string(ns),
+        name,
+        "",
+    };
     if (authorize(objects, user, bind)) {
         return {};
     }

@@ -247,11 +247,13 @@ TEST(EscalateRole, RefusesMoreRightsThanItCanCheck) {
         names.push_back(std::to_string(i));
     }
     const World world;
-    const json::Value role = {{"rules",
-                               json::list({{{"apiGroups", json::list({""})},
-                                            {"resources", json::list({"pods"})},
-                                            {"resourceNames", names},
-                                            {"verbs", json::list({"get"})}}})}};
+    const json::Value role = {
+        {"rules",
+         json::list({{{"apiGroups", json::list({""})},
+                      {"resources", json::list({"pods"})},
+                      {"resourceNames", names},
+                      {"verbs", json::list({"get"})}}})},
+    };
     EXPECT_EQ(escalation_of_role(world.objects(), user("ann"), role, "ns").size(), 1u);
 }
 

@@ -125,12 +125,14 @@ private:
             std::string_view name;
             SchemaType type;
         };
-        static constexpr std::array<Named, 6> kTypes{{{"object", SchemaType::object},
-                                                      {"array", SchemaType::array},
-                                                      {"string", SchemaType::string},
-                                                      {"integer", SchemaType::integer},
-                                                      {"number", SchemaType::number},
-                                                      {"boolean", SchemaType::boolean}}};
+        static constexpr std::array<Named, 6> kTypes{
+            {{"object", SchemaType::object},
+             {"array", SchemaType::array},
+             {"string", SchemaType::string},
+             {"integer", SchemaType::integer},
+             {"number", SchemaType::number},
+             {"boolean", SchemaType::boolean}},
+        };
         const std::string_view name = json::View(schema)["type"].string_or("");
         if (name.empty()) {
             if (role == Role::root) {

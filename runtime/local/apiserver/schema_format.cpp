@@ -93,17 +93,19 @@ struct Format {
     bool (*matches)(const std::string&);
 };
 
-constexpr std::array<Format, 11> kFormats{{{"byte", is_base64},
-                                           {"cidr", is_cidr},
-                                           {"date", is_date},
-                                           {"date-time", is_date_time},
-                                           {"datetime", is_date_time},
-                                           {"duration", is_duration},
-                                           {"hostname", is_hostname},
-                                           {"ipv4", is_ipv4},
-                                           {"ipv6", is_ipv6},
-                                           {"uri", is_uri},
-                                           {"uuid", is_uuid}}};
+constexpr std::array<Format, 11> kFormats{
+    {{"byte", is_base64},
+     {"cidr", is_cidr},
+     {"date", is_date},
+     {"date-time", is_date_time},
+     {"datetime", is_date_time},
+     {"duration", is_duration},
+     {"hostname", is_hostname},
+     {"ipv4", is_ipv4},
+     {"ipv6", is_ipv6},
+     {"uri", is_uri},
+     {"uuid", is_uuid}},
+};
 
 }  // namespace
 

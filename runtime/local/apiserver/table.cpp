@@ -122,7 +122,7 @@ private:
                                                   column["priority"].int_or(0)));
     }
 
-    const std::vector<Column>& builtin_;
+    std::span<const Column> builtin_;
     std::vector<PrinterColumn> printer_;
     std::vector<json::Value> printer_definitions_;
 };

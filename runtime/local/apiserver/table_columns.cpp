@@ -1,6 +1,8 @@
 // What `kubectl get` shows of builtin kinds (pkg/printers/internalversion of Kubernetes).
 #include "runtime/local/apiserver/table_columns.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 namespace capstan::local {
@@ -231,10 +233,12 @@ json::Value claim_of(const View& o, WallTime) {
                            : std::string();
 }
 json::Value access_modes(const View& o, WallTime) {
-    static const std::map<std::string_view, std::string_view> kShort{{"ReadWriteOnce", "RWO"},
-                                                                     {"ReadOnlyMany", "ROX"},
-                                                                     {"ReadWriteMany", "RWX"},
-                                                                     {"ReadWriteOncePod", "RWOP"}};
+    static const std::map<std::string_view, std::string_view> kShort{
+        {"ReadWriteOnce", "RWO"},
+        {"ReadOnlyMany", "ROX"},
+        {"ReadWriteMany", "RWX"},
+        {"ReadWriteOncePod", "RWOP"},
+    };
     std::string out;
     for (const json::Value& mode : o["spec"]["accessModes"].array()) {
         const auto found = kShort.find(View(mode).string_or(""));
@@ -285,116 +289,99 @@ constexpr Column kName{"Name", "string", 0, name};
 constexpr Column kAge{"Age", "string", 0, age};
 constexpr Column kCreated{"Created At", "date", 0, created};
 
-using Tables = std::map<std::string, std::vector<Column>, std::less<>>;
+// clang-format off
+constexpr Column kConfigMap[] = {kName, {"Data", "string", 0, data}, kAge};
+constexpr Column kControllerRevision[] = {
+    kName, {"Controller", "string", 0, controller}, {"Revision", "string", 0, revision}, kAge};
+constexpr Column kCronJob[] = {
+    kName, {"Schedule", "string", 0, cron_schedule}, {"Timezone", "string", 0, cron_zone},
+    {"Suspend", "string", 0, cron_suspend}, {"Active", "integer", 0, cron_active},
+    {"Last Schedule", "string", 0, cron_last}, kAge};
+constexpr Column kDefinition[] = {kName, kCreated};
+constexpr Column kEndpoints[] = {kName, {"Endpoints", "string", 0, endpoint_addresses}, kAge};
+constexpr Column kEvent[] = {
+    {"Last Seen", "string", 0, event_last}, {"Type", "string", 0, type},
+    {"Reason", "string", 0, event_reason}, {"Object", "string", 0, event_object},
+    {"Message", "string", 0, event_message}, {"Source", "string", 1, event_source},
+    {"Count", "string", 1, event_count}, {"Name", "string", 1, name}};
+constexpr Column kJob[] = {
+    kName, {"Status", "string", 0, job_condition}, {"Completions", "string", 0, job_completions},
+    {"Duration", "string", 0, job_duration}, kAge, {"Containers", "string", 1, containers},
+    {"Images", "string", 1, images}};
+constexpr Column kLease[] = {kName, {"Holder", "string", 0, holder}, kAge};
+constexpr Column kNamespace[] = {kName, {"Status", "string", 0, phase}, kAge};
+constexpr Column kNode[] = {
+    kName, {"Status", "string", 0, node_status}, {"Roles", "string", 0, none}, kAge,
+    {"Version", "string", 0, node_version}};
+constexpr Column kPod[] = {
+    kName, {"Ready", "string", 0, pod_ready}, {"Status", "string", 0, pod_status},
+    {"Restarts", "string", 0, pod_restarts}, kAge, {"IP", "string", 1, pod_ip},
+    {"Node", "string", 1, pod_node}, {"Nominated Node", "string", 1, none},
+    {"Readiness Gates", "string", 1, none}};
+constexpr Column kPodDisruptionBudget[] = {
+    kName, {"Min Available", "string", 0, budget_min}, {"Max Unavailable", "string", 0, budget_max},
+    {"Allowed Disruptions", "integer", 0, budget_allowed}, kAge};
+constexpr Column kRole[] = {kName, kCreated};
+constexpr Column kRoleBinding[] = {kName, {"Role", "string", 0, role_ref}, kAge};
+constexpr Column kSecret[] = {
+    kName, {"Type", "string", 0, type}, {"Data", "string", 0, data}, kAge};
+constexpr Column kService[] = {
+    kName, {"Type", "string", 0, service_type}, {"Cluster-IP", "string", 0, cluster_ip},
+    {"External-IP", "string", 0, external_ip}, {"Port(s)", "string", 0, service_ports}, kAge,
+    {"Selector", "string", 1, service_selector}};
+constexpr Column kServiceAccount[] = {kName, {"Secrets", "string", 0, secrets}, kAge};
+constexpr Column kStatefulSet[] = {
+    kName, {"Ready", "string", 0, set_ready}, kAge, {"Containers", "string", 1, containers},
+    {"Images", "string", 1, images}};
+constexpr Column kVolume[] = {
+    kName, {"Capacity", "string", 0, volume_capacity}, {"Access Modes", "string", 0, access_modes},
+    {"Reclaim Policy", "string", 0, reclaim}, {"Status", "string", 0, phase},
+    {"Claim", "string", 0, claim_of}, {"StorageClass", "string", 0, storage_class}, kAge};
+constexpr Column kVolumeClaim[] = {
+    kName, {"Status", "string", 0, phase}, {"Volume", "string", 0, volume},
+    {"Capacity", "string", 0, claim_capacity}, {"Access Modes", "string", 0, access_modes},
+    {"StorageClass", "string", 0, storage_class}, kAge};
 
-Tables make_tables() {
-    const std::vector<Column> event{{"Last Seen", "string", 0, event_last},
-                                    {"Type", "string", 0, type},
-                                    {"Reason", "string", 0, event_reason},
-                                    {"Object", "string", 0, event_object},
-                                    {"Message", "string", 0, event_message},
-                                    {"Source", "string", 1, event_source},
-                                    {"Count", "string", 1, event_count},
-                                    {"Name", "string", 1, name}};
-    const std::vector<Column> role_binding{kName, {"Role", "string", 0, role_ref}, kAge};
-    return {
-        {"Pod",
-         {kName,
-          {"Ready", "string", 0, pod_ready},
-          {"Status", "string", 0, pod_status},
-          {"Restarts", "string", 0, pod_restarts},
-          kAge,
-          {"IP", "string", 1, pod_ip},
-          {"Node", "string", 1, pod_node},
-          {"Nominated Node", "string", 1, none},
-          {"Readiness Gates", "string", 1, none}}},
-        {"apps/StatefulSet",
-         {kName,
-          {"Ready", "string", 0, set_ready},
-          kAge,
-          {"Containers", "string", 1, containers},
-          {"Images", "string", 1, images}}},
-        {"apps/ControllerRevision",
-         {kName,
-          {"Controller", "string", 0, controller},
-          {"Revision", "string", 0, revision},
-          kAge}},
-        {"Service",
-         {kName,
-          {"Type", "string", 0, service_type},
-          {"Cluster-IP", "string", 0, cluster_ip},
-          {"External-IP", "string", 0, external_ip},
-          {"Port(s)", "string", 0, service_ports},
-          kAge,
-          {"Selector", "string", 1, service_selector}}},
-        {"ConfigMap", {kName, {"Data", "string", 0, data}, kAge}},
-        {"Secret", {kName, {"Type", "string", 0, type}, {"Data", "string", 0, data}, kAge}},
-        {"ServiceAccount", {kName, {"Secrets", "string", 0, secrets}, kAge}},
-        {"Namespace", {kName, {"Status", "string", 0, phase}, kAge}},
-        {"Node",
-         {kName,
-          {"Status", "string", 0, node_status},
-          {"Roles", "string", 0, none},
-          kAge,
-          {"Version", "string", 0, node_version}}},
-        {"Endpoints", {kName, {"Endpoints", "string", 0, endpoint_addresses}, kAge}},
-        {"PersistentVolumeClaim",
-         {kName,
-          {"Status", "string", 0, phase},
-          {"Volume", "string", 0, volume},
-          {"Capacity", "string", 0, claim_capacity},
-          {"Access Modes", "string", 0, access_modes},
-          {"StorageClass", "string", 0, storage_class},
-          kAge}},
-        {"PersistentVolume",
-         {kName,
-          {"Capacity", "string", 0, volume_capacity},
-          {"Access Modes", "string", 0, access_modes},
-          {"Reclaim Policy", "string", 0, reclaim},
-          {"Status", "string", 0, phase},
-          {"Claim", "string", 0, claim_of},
-          {"StorageClass", "string", 0, storage_class},
-          kAge}},
-        {"Event", event},
-        {"events.k8s.io/Event", event},
-        {"batch/Job",
-         {kName,
-          {"Status", "string", 0, job_condition},
-          {"Completions", "string", 0, job_completions},
-          {"Duration", "string", 0, job_duration},
-          kAge,
-          {"Containers", "string", 1, containers},
-          {"Images", "string", 1, images}}},
-        {"batch/CronJob",
-         {kName,
-          {"Schedule", "string", 0, cron_schedule},
-          {"Timezone", "string", 0, cron_zone},
-          {"Suspend", "string", 0, cron_suspend},
-          {"Active", "integer", 0, cron_active},
-          {"Last Schedule", "string", 0, cron_last},
-          kAge}},
-        {"policy/PodDisruptionBudget",
-         {kName,
-          {"Min Available", "string", 0, budget_min},
-          {"Max Unavailable", "string", 0, budget_max},
-          {"Allowed Disruptions", "integer", 0, budget_allowed},
-          kAge}},
-        {"coordination.k8s.io/Lease", {kName, {"Holder", "string", 0, holder}, kAge}},
-        {"apiextensions.k8s.io/CustomResourceDefinition", {kName, kCreated}},
-        {"rbac.authorization.k8s.io/Role", {kName, kCreated}},
-        {"rbac.authorization.k8s.io/ClusterRole", {kName, kCreated}},
-        {"rbac.authorization.k8s.io/RoleBinding", role_binding},
-        {"rbac.authorization.k8s.io/ClusterRoleBinding", role_binding},
-    };
-}
+struct Table {
+    std::string_view group_kind;
+    std::span<const Column> columns;
+};
+
+constexpr Table kTables[] = {
+    {"ConfigMap", kConfigMap},
+    {"Endpoints", kEndpoints},
+    {"Event", kEvent},
+    {"Namespace", kNamespace},
+    {"Node", kNode},
+    {"PersistentVolume", kVolume},
+    {"PersistentVolumeClaim", kVolumeClaim},
+    {"Pod", kPod},
+    {"Secret", kSecret},
+    {"Service", kService},
+    {"ServiceAccount", kServiceAccount},
+    {"apiextensions.k8s.io/CustomResourceDefinition", kDefinition},
+    {"apps/ControllerRevision", kControllerRevision},
+    {"apps/StatefulSet", kStatefulSet},
+    {"batch/CronJob", kCronJob},
+    {"batch/Job", kJob},
+    {"coordination.k8s.io/Lease", kLease},
+    {"events.k8s.io/Event", kEvent},
+    {"policy/PodDisruptionBudget", kPodDisruptionBudget},
+    {"rbac.authorization.k8s.io/ClusterRole", kRole},
+    {"rbac.authorization.k8s.io/ClusterRoleBinding", kRoleBinding},
+    {"rbac.authorization.k8s.io/Role", kRole},
+    {"rbac.authorization.k8s.io/RoleBinding", kRoleBinding},
+};
+// clang-format on
 
 }  // namespace
 
-const std::vector<Column>& builtin_columns(const GroupVersionKind& gvk) {
-    static const Tables tables = make_tables();
-    static const std::vector<Column> nothing;
-    const auto found = tables.find(gvk.group_kind());
-    return found == tables.end() ? nothing : found->second;
+std::span<const Column> builtin_columns(const GroupVersionKind& gvk) {
+    const std::string wanted = gvk.group_kind();
+    const auto found = std::find_if(std::begin(kTables),
+                                    std::end(kTables),
+                                    [&](const Table& table) { return table.group_kind == wanted; });
+    return found == std::end(kTables) ? std::span<const Column>() : found->columns;
 }
 
 }  // namespace capstan::local

@@ -3,6 +3,8 @@
 
 #include "runtime/local/apiserver/table.hpp"
 
+#include <span>
+
 namespace capstan::local {
 
 struct Column {
@@ -12,8 +14,8 @@ struct Column {
     json::Value (*cell)(const json::View& object, WallTime now);
 };
 
-// Empty for kinds without columns of their own.
-const std::vector<Column>& builtin_columns(const GroupVersionKind& gvk);
+// Empty for kinds without columns of their own. Static.
+std::span<const Column> builtin_columns(const GroupVersionKind& gvk);
 
 json::Value pod_ready(const json::View& pod, WallTime now);
 json::Value pod_status(const json::View& pod, WallTime now);

@@ -12,12 +12,14 @@
 namespace capstan::local {
 namespace {
 
-constexpr std::array<std::string_view, 6> kServerFields{"uid",
-                                                        "creationTimestamp",
-                                                        "deletionTimestamp",
-                                                        "generation",
-                                                        "selfLink",
-                                                        "deletionGracePeriodSeconds"};
+constexpr std::array<std::string_view, 6> kServerFields{
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "generation",
+    "selfLink",
+    "deletionGracePeriodSeconds",
+};
 
 NameRule name_rule(const ResourceKind& kind) {
     if (kind.gvk.group == "rbac.authorization.k8s.io") {

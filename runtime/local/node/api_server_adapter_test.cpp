@@ -95,10 +95,12 @@ protected:
 };
 
 TEST_F(AdapterTest, ReportsWhatIsThereAndWhatChanges) {
-    const json::Value map = {{"apiVersion", "v1"},
-                             {"kind", "ConfigMap"},
-                             {"metadata", {{"name", "c"}, {"namespace", "default"}}},
-                             {"data", {{"k", "v"}}}};
+    const json::Value map = {
+        {"apiVersion", "v1"},
+        {"kind", "ConfigMap"},
+        {"metadata", {{"name", "c"}, {"namespace", "default"}}},
+        {"data", {{"k", "v"}}},
+    };
     const auto created = api->create(kConfigMapKind, map);
     ASSERT_TRUE(created.has_value()) << created.error().message;
     EXPECT_EQ(api->create(kConfigMapKind, map).error().code, Code::exists);

@@ -97,14 +97,16 @@ void md5_block(Words8& state, const unsigned char* block) noexcept {
 
 // Merkle–Damgård padding shared by both; `big_end`: sha256.
 std::string block_digest(std::string text, bool big_end) {
-    constexpr Words8 kSha = {0x6a09e667,
-                             0xbb67ae85,
-                             0x3c6ef372,
-                             0xa54ff53a,
-                             0x510e527f,
-                             0x9b05688c,
-                             0x1f83d9ab,
-                             0x5be0cd19};
+    constexpr Words8 kSha = {
+        0x6a09e667,
+        0xbb67ae85,
+        0x3c6ef372,
+        0xa54ff53a,
+        0x510e527f,
+        0x9b05688c,
+        0x1f83d9ab,
+        0x5be0cd19,
+    };
     constexpr Words8 kMd5 = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
     Words8 state = big_end ? kSha : kMd5;
     const std::uint64_t bits = std::uint64_t{text.size()} * 8;

@@ -443,14 +443,16 @@ const void* fake_extension(std::string_view id) noexcept {
                                           &wait,
                                           &notify};
     static const capstan_ext_metrics kMetrics{head<capstan_ext_metrics>(), &add_metric, &update};
-    static constexpr std::string_view kIds[] = {"capstan.call/1",
-                                                "capstan.cache/1",
-                                                "capstan.client/1",
-                                                "capstan.queue/1",
-                                                "capstan.events/1",
-                                                "capstan.features/1",
-                                                "capstan.clock/1",
-                                                "capstan.metrics/1"};
+    static constexpr std::string_view kIds[] = {
+        "capstan.call/1",
+        "capstan.cache/1",
+        "capstan.client/1",
+        "capstan.queue/1",
+        "capstan.events/1",
+        "capstan.features/1",
+        "capstan.clock/1",
+        "capstan.metrics/1",
+    };
     const void* tables[] = {
         &kCall, &kCache, &kClient, &kQueue, &kEvents, &kFeatures, &kClock, &kMetrics};
     for (std::size_t i = 0; i < std::size(kIds); ++i) {
