@@ -128,6 +128,8 @@ struct FakeState {
 };
 
 const void* fake_extension(std::string_view id) noexcept;       // fake_tables.cpp
+const capstan_ext_cache* fake_cache() noexcept;                 // fake_objects.cpp
+const capstan_ext_client* fake_client() noexcept;               // fake_objects.cpp
 const void* fake_http_extension(std::string_view id) noexcept;  // fake_http.cpp
 const void* fake_digest_extension() noexcept;                   // digests.cpp
 
@@ -142,6 +144,13 @@ inline std::string_view view(capstan_str text) noexcept {
 }
 inline capstan_str str(std::string_view text) noexcept {
     return {text.data(), text.size()};
+}
+inline ObjectKey key_from(capstan_str ns, capstan_str name) {
+    return {std::string(view(ns)), std::string(view(name))};
+}
+template <class Table>
+constexpr capstan_head head() {
+    return {sizeof(Table), CAPSTAN_ABI};
 }
 
 }  // namespace capstan::testing
