@@ -58,8 +58,8 @@ public:
     virtual void listed(const WatchSpec& spec, std::string_view reason) = 0;
 };
 
-using Subscriber =
-    std::function<void(const Event&)>;  // [io]; must not block; may drop its own handle
+// [io]; must not block; may drop its own handle
+using Subscriber = std::function<void(const Event&)>;
 using StateChanged = std::function<void(const WatchState&)>;
 
 // Keeps one subscription and, with the others, its watch. Dropping it: no event follows. [io]

@@ -80,8 +80,8 @@ private:
     std::unique_ptr<net::Timer> timer_;
     MonotonicTime timer_at_{kNever};
     Shadow shadow_;
-    std::map<std::uint64_t, std::shared_ptr<Subscription>>
-        subscriptions_;  // shared with deliveries under way
+    // shared with deliveries under way
+    std::map<std::uint64_t, std::shared_ptr<Subscription>> subscriptions_;
     std::uint64_t sequence_{0};
     bool running_{false};
     std::string told_;  // state last told

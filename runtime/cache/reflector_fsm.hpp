@@ -21,8 +21,8 @@
 namespace capstan::cache {
 
 struct ReflectorOptions {
-    bool watch_list{
-        true};  // try streaming the first state; falls back for good when the server cannot
+    // try streaming the first state; falls back for good when the server cannot
+    bool watch_list{true};
     std::chrono::seconds watch_timeout_min{300};  // asked of the server, random in between
     std::chrono::seconds watch_timeout_max{600};
     std::chrono::seconds watch_grace{10};       // past the timeout: the connection is dropped
@@ -60,8 +60,8 @@ struct Action {
     bool send_initial_events{false};  // watch: collect into a shadow
     bool new_shadow{false};  // list (first page) or watch: throw away a shadow begun before
     std::chrono::seconds timeout{0};  // watch
-    std::string_view
-        reason;  // with new_shadow: "first", "expired", "error", "older", "fallback"; static
+    // with new_shadow: "first", "expired", "error", "older", "fallback"; static
+    std::string_view reason;
     std::vector<LogLine> log;
 };
 
@@ -148,8 +148,8 @@ private:
     MonotonicTime deadline_{kNever};
     bool watch_list_{true};
     bool synced_{false};
-    bool consistent_only_{
-        false};  // the next snapshot at "" because the last version is gone or not served
+    // the next snapshot at "" because the last version is gone or not served
+    bool consistent_only_{false};
     std::string last_version_;
     std::string asked_version_;  // of the snapshot under way
     std::string list_version_;   // of its first page

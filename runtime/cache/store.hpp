@@ -26,8 +26,8 @@ namespace capstan::cache {
 using kube::Object;
 using kube::ObjectPtr;
 
-inline constexpr std::chrono::seconds kOverlayTtl{
-    30};  // a write the watch never shows is dropped after this
+// a write the watch never shows is dropped after this
+inline constexpr std::chrono::seconds kOverlayTtl{30};
 inline constexpr std::size_t kOverlaysMax = 10'000;  // beyond it the oldest goes
 inline constexpr std::size_t kIndexesMax = 32;
 
@@ -46,8 +46,8 @@ struct Event {
     EventType type{EventType::create};
     ObjectPtr old_object;  // update, remove: never null there
     ObjectPtr new_object;  // create, update, resync
-    bool final_state_unknown{
-        false};             // remove: seen missing from a list; old_object is the last known state
+    // remove: seen missing from a list; old_object is the last known state
+    bool final_state_unknown{false};
     bool initial{false};    // part of a first list, or replayed to a late subscriber
     bool own_write{false};  // shows exactly the version a write of ours returned
 };
@@ -89,8 +89,8 @@ public:
     void advance(std::string_view rv);  // bookmark
     // Errors: too_large (kIndexesMax).
     Result<void> add_index(const IndexSpec& index);
-    std::vector<ObjectPtr> watched()
-        const;  // without overlays, sorted: for replay to a late subscriber
+    // without overlays, sorted: for replay to a late subscriber
+    std::vector<ObjectPtr> watched() const;
 
     // Our own writes. [any] The written object is shown until the watch has caught up or
     // kOverlayTtl has passed.

@@ -113,8 +113,8 @@ struct Store::State {
     explicit State(const Clock& c) : clock(c) {}
 
     const Clock& clock;
-    mutable std::shared_mutex
-        mutex;  // guards the rest; the loop, the only writer of it but for overlays, reads freely
+    // guards the rest; the loop, the only writer of it but for overlays, reads freely
+    mutable std::shared_mutex mutex;
     Objects objects;
     Indexes indexes;
     Overlays overlays;

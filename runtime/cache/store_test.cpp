@@ -161,8 +161,8 @@ TEST_F(StoreTest, KeepsIndexesInStep) {
     EXPECT_EQ(names(store.by_controller("o1")), "");
     EXPECT_EQ(names(store.by_controller("o2")), "x/a@10 y/b@2");
     EXPECT_EQ(names(store.by_index(ref, "s1")), "y/b@2");
-    store.apply_remove(make(
-        {"b", "u2", 11, "y", "other", "o9"}));  // by what was stored, not by what the event says
+    // by what was stored, not by what the event says
+    store.apply_remove(make({"b", "u2", 11, "y", "other", "o9"}));
     EXPECT_EQ(names(store.by_index(label, "db")), "");
     EXPECT_EQ(names(store.by_controller("o2")), "x/a@10");
     store.replace({make({"c", "u3", 12, "x", "db", "o1"})}, "20", false);

@@ -201,8 +201,8 @@ public:
                                  std::function<void(Result<net::HttpResponse>)> done);
 
 private:
-    std::shared_ptr<ClientState>
-        state_;  // shared with calls in flight, whose handles may outlive *this
+    // shared with calls in flight, whose handles may outlive *this
+    std::shared_ptr<ClientState> state_;
 };
 
 }  // namespace capstan::kube

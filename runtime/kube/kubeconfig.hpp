@@ -23,8 +23,8 @@ struct ConnectionConfig {
     std::string token;       // literal
     std::string token_file;  // re-read every minute
 
-    std::unique_ptr<TokenSource> make_tokens(
-        const Clock& clock) const;  // nullptr: neither token nor file
+    // nullptr: neither token nor file
+    std::unique_ptr<TokenSource> make_tokens(const Clock& clock) const;
 };
 
 // `text`: YAML or JSON. `directory`: relative paths start here. `context` empty: current-context.

@@ -33,8 +33,8 @@ Result<void> LineSplitter::feed(std::string_view bytes,
             go_on = is_blank(piece) || line(piece);
         } else {
             buffer_.append(piece);
-            const std::string whole =
-                std::exchange(buffer_, {});  // freed before the next one grows
+            // freed before the next one grows
+            const std::string whole = std::exchange(buffer_, {});
             go_on = is_blank(whole) || line(whole);
         }
         if (!go_on) {

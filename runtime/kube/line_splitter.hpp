@@ -11,8 +11,8 @@
 
 namespace capstan::kube {
 
-inline constexpr std::size_t kWatchLineBytesMax =
-    32u * 1024 * 1024;  // a 10 MiB event, three times over
+// a 10 MiB event, three times over
+inline constexpr std::size_t kWatchLineBytesMax = 32u * 1024 * 1024;
 
 class LineSplitter {
 public:

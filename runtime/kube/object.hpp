@@ -20,8 +20,8 @@
 
 namespace capstan::kube {
 
-inline constexpr std::size_t kObjectBytesMax =
-    64u * 1024 * 1024;  // etcd stores ~1.5 MiB; JSON is 2-3 times that
+// etcd stores ~1.5 MiB; JSON is 2-3 times that
+inline constexpr std::size_t kObjectBytesMax = 64u * 1024 * 1024;
 
 class Object;
 using ObjectPtr = std::shared_ptr<const Object>;

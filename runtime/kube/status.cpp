@@ -9,8 +9,8 @@
 namespace capstan::kube {
 namespace {
 
-constexpr std::string_view kTooLargeVersion =
-    "too large resource version";  // begins our text for that answer
+// begins our text for that answer
+constexpr std::string_view kTooLargeVersion = "too large resource version";
 
 std::chrono::milliseconds clamp_seconds(std::int64_t seconds) {
     const std::int64_t most =

@@ -29,7 +29,7 @@ Error error_of_status(const json::Value& status);
 // True for the 504 "Too large resource version" that a lagging server answers.
 bool is_too_large_resource_version(const Error& error) noexcept;
 
-std::string quote_server_text(
-    std::string_view text);  // in quotes, control characters replaced, cut at 512 bytes
+// in quotes, control characters replaced, cut at 512 bytes
+std::string quote_server_text(std::string_view text);
 
 }  // namespace capstan::kube

@@ -11,8 +11,8 @@ namespace capstan::test {
 namespace {
 
 constexpr std::size_t kDataBytesMax = 64 * 1024;  // one on_data
-constexpr std::size_t kWindowBytes =
-    256 * 1024;  // undelivered bytes beyond which a write is not flushed
+// undelivered bytes beyond which a write is not flushed
+constexpr std::size_t kWindowBytes = 256 * 1024;
 
 Error broken(std::string text) {
     return Error{Code::unavailable, std::move(text), {}};
@@ -29,8 +29,8 @@ struct Session : std::enable_shared_from_this<Session> {
     net::Loop& loop;
     net::HttpRequest request;
     Fault fault;
-    std::shared_ptr<const LocalTransportOptions>
-        options;                              // shared with the transport, which may go first
+    // shared with the transport, which may go first
+    std::shared_ptr<const LocalTransportOptions> options;
     std::shared_ptr<const bool> partitioned;  // the same
 
     // Client side.

@@ -25,8 +25,8 @@ inline constexpr std::size_t kBacklogBytesMax = 64u * 1024 * 1024;
 struct Fault {
     std::chrono::nanoseconds request_delay{0};  // before the server sees it
     bool refuse{false};                         // unavailable, the server never sees it
-    std::optional<int>
-        status;  // answered with this status and a Status body; the server never sees it
+    // answered with this status and a Status body; the server never sees it
+    std::optional<int> status;
     std::chrono::seconds retry_after{0};  // header of that answer
     bool duplicate{false};                // the server sees it twice; the second answer is dropped
     bool lose_response{false};            // the server does it, the client gets unavailable
@@ -57,8 +57,8 @@ public:
     void set_faults(std::function<Fault(const net::HttpRequest&)> faults);
     // Ends every open stream with unavailable; unary requests in flight too. Returns how many.
     std::size_t cut_all();
-    void set_partitioned(
-        bool partitioned);  // new requests are refused and nothing arrives; open ones stay silent
+    // new requests are refused and nothing arrives; open ones stay silent
+    void set_partitioned(bool partitioned);
     std::size_t open_streams() const noexcept;
     std::uint64_t requests() const noexcept;
 

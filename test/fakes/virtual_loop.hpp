@@ -15,8 +15,8 @@ namespace capstan::test {
 
 class VirtualLoop final : public net::Loop {
 public:
-    explicit VirtualLoop(WallTime wall_start = WallTime{
-                             std::chrono::seconds{1'767'225'600}});  // 2026-01-01
+    // 2026-01-01
+    explicit VirtualLoop(WallTime wall_start = WallTime{std::chrono::seconds{1'767'225'600}});
     ~VirtualLoop() override;
 
     MonotonicTime now() const noexcept override;
@@ -40,8 +40,8 @@ public:
     void run_for(std::chrono::nanoseconds duration) { run_until(now() + duration); }
     // Runs until `done` holds, at most to `limit`; true when it held.
     bool run_until(const std::function<bool()>& done, MonotonicTime limit);
-    void jump_wall(
-        std::chrono::nanoseconds by);  // the wall clock is set; monotonic time is not touched
+    // the wall clock is set; monotonic time is not touched
+    void jump_wall(std::chrono::nanoseconds by);
 
 private:
     struct State;
