@@ -149,14 +149,12 @@ std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate) {
     if (spec.etcd.bootstrap_with_existing_cluster) {
         return Refusal{"BootstrapNotSupported",
                        "spec.etcd.bootstrapWithExistingCluster asks to join a running cluster, "
-                       "which this version "
-                       "cannot do yet"};
+                       "which this version cannot do yet"};
     }
     if (!spec.etcd.additional_advertise_peer_urls.empty()) {
         return Refusal{"PeerURLsNotSupported",
                        "spec.etcd.additionalAdvertisePeerURLs asks for further peer addresses, "
-                       "which this version "
-                       "cannot announce yet"};
+                       "which this version cannot announce yet"};
     }
     if (spec.etcd.image && foreign_image(*spec.etcd.image)) {
         return Refusal{"ImageNotUsable",

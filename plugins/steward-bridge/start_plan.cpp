@@ -51,16 +51,14 @@ StartDecision decide_start(const StartFacts& facts) {
                 "DataLost",
                 data +
                     ", the member ran before and no backup store is configured; remedy: bring the "
-                    "volume back, or "
-                    "delete and create the Etcd to begin with an empty cluster"};
+                    "volume back, or delete and create the Etcd to begin with an empty cluster"};
     }
     if (facts.data.state == State::invalid) {
         return {StartDo::fail,
                 "DataInvalid",
                 data +
                     ", and nothing is known of an earlier life of this member; remedy: look at the "
-                    "volume, and empty "
-                    "it if it holds nothing of value"};
+                    "volume, and empty it if it holds nothing of value"};
     }
     if (facts.store_configured) {
         return {StartDo::wait,

@@ -1,3 +1,4 @@
+// Snapshots, back-off and timer of the reflector. Its streams: reflector_watch.cpp.
 #include "runtime/cache/reflector_fsm.hpp"
 
 #include "runtime/kube/object.hpp"
@@ -7,18 +8,9 @@
 #include <utility>
 
 namespace capstan::cache {
-namespace {
-
-std::string show(const Error& error) {
+std::string ReflectorFsm::text_of(const Error& error) {
     return std::string(to_string(error.code)) + ": " + error.message;
 }
-
-// Either way the version asked for cannot be had: a consistent list can.
-bool is_version_gone(const Error& error) {
-    return error.code == Code::expired || kube::is_too_large_resource_version(error);
-}
-
-}  // namespace
 
 ReflectorFsm::ReflectorFsm(ReflectorOptions options, Random random)
     : options_(options), random_(std::move(random)), watch_list_(options.watch_list) {}
@@ -65,38 +57,6 @@ Action ReflectorFsm::begin_list(MonotonicTime, std::string continue_token) {
     action.reason = reason_;
     action.continue_token = std::move(continue_token);
     return action;
-}
-
-Action ReflectorFsm::begin_watch(MonotonicTime now) {
-    const auto spread = options_.watch_timeout_max - options_.watch_timeout_min;
-    Action action;
-    action.kind = Action::Kind::watch;
-    action.resource_version = last_version_;
-    action.timeout =
-        options_.watch_timeout_min + std::chrono::seconds(static_cast<std::int64_t>(
-                                         random_() * static_cast<double>(spread.count() + 1)));
-    state_ = State::opening;
-    opened_ = now;
-    last_bytes_ = now;
-    last_bookmark_ = kNever;
-    any_event_ = false;
-    hard_deadline_ = now + action.timeout + options_.watch_grace;
-    arm();
-    return action;
-}
-
-// When silence or length ends the present stream.
-void ReflectorFsm::arm() {
-    if (state_ == State::streaming) {
-        deadline_ = std::max<MonotonicTime>(opened_ + options_.initial_end_min,
-                                            last_bytes_ + options_.initial_end_quiet);
-        return;
-    }
-    deadline_ = hard_deadline_;
-    if (state_ == State::watching && bookmark_gaps_ >= kCadenceBookmarks) {
-        deadline_ = std::min<MonotonicTime>(
-            deadline_, last_bytes_ + std::max<MonotonicTime>(3 * cadence_, kIdleMin));
-    }
 }
 
 Step ReflectorFsm::on_page(MonotonicTime now,
@@ -180,7 +140,7 @@ Action ReflectorFsm::back_off(MonotonicTime now,
     const bool news =
         !trouble_ || trouble_->code != error.code || trouble_->message != error.message;
     action.log.push_back(
-        {news ? LogLevel::warn : LogLevel::debug, std::move(message), show(error)});
+        {news ? LogLevel::warn : LogLevel::debug, std::move(message), text_of(error)});
     trouble_ = error;
     const int doublings = std::min(failures_++, 16);
     const auto base =
@@ -203,99 +163,6 @@ Action ReflectorFsm::back_off(MonotonicTime now,
     return action;
 }
 
-Action ReflectorFsm::on_list_error(MonotonicTime now, const Error& error) {
-    if (state_ != State::listing) {
-        return {};
-    }
-    if (is_version_gone(error) && !asked_version_.empty()) {
-        consistent_only_ = true;
-        Action action = begin_snapshot(now, reason_);
-        action.log.push_back(
-            {LogLevel::info, "version is gone, asking for a consistent list", show(error)});
-        return action;
-    }
-    return back_off(now, Next::snapshot, "error", error, "list failed");
-}
-
-Action ReflectorFsm::on_watch_open(MonotonicTime now) {
-    Action action;
-    if (state_ == State::opening) {
-        state_ = State::watching;
-        opened_ = now;
-        last_bytes_ = now;
-        settle(now, action);
-        arm();
-    }
-    return action;
-}
-
-void ReflectorFsm::on_watch_bytes(MonotonicTime now) {
-    last_bytes_ = now;
-    if (state_ == State::streaming || state_ == State::watching) {
-        arm();
-    }
-}
-
-void ReflectorFsm::advance(std::string_view resource_version) {
-    const auto order = kube::compare_resource_versions(resource_version, last_version_);
-    if (order ? *order > 0 : !resource_version.empty()) {
-        last_version_ = resource_version;
-        stuck_ = 0;
-    }
-}
-
-void ReflectorFsm::note_bookmark(MonotonicTime now) {
-    if (last_bookmark_ != kNever) {
-        cadence_ = std::max(cadence_, now - last_bookmark_);
-        ++bookmark_gaps_;
-    }
-    last_bookmark_ = now;
-    arm();
-}
-
-Step ReflectorFsm::on_watch_event(MonotonicTime now,
-                                  EventKind kind,
-                                  std::string_view resource_version) {
-    Step step;
-    if (state_ != State::streaming && state_ != State::watching) {
-        return step;
-    }
-    if (kind == EventKind::undecodable) {
-        step.action.log.push_back(
-            {LogLevel::warn, "dropped a watch event that cannot be decoded", ""});
-        return step;
-    }
-    any_event_ = true;
-    if (state_ == State::watching) {
-        advance(resource_version);
-        if (kind == EventKind::bookmark || kind == EventKind::initial_end) {
-            note_bookmark(now);
-        }
-        step.verdict = Verdict::apply;
-        return step;
-    }
-    switch (kind) {
-        case EventKind::added:
-        case EventKind::modified: step.verdict = Verdict::collect; break;
-        case EventKind::initial_end:
-            step = commit(now, resource_version);
-            if (step.verdict == Verdict::commit) {
-                state_ = State::watching;
-                arm();
-            }
-            break;
-        case EventKind::deleted:  // only after the end bookmark: this server does something else
-            step.action =
-                fall_back_to_list(now,
-                                  LogLevel::warn,
-                                  "streaming list sent a deletion before its end, listing instead");
-            break;
-        case EventKind::bookmark:
-        case EventKind::undecodable: break;
-    }
-    return step;
-}
-
 Action ReflectorFsm::fall_back_to_list(MonotonicTime now, LogLevel level, std::string message) {
     watch_list_ = false;
     reason_ = "fallback";
@@ -304,72 +171,27 @@ Action ReflectorFsm::fall_back_to_list(MonotonicTime now, LogLevel level, std::s
     return action;
 }
 
-Action ReflectorFsm::on_watch_end(MonotonicTime now, const Result<void>& result) {
-    switch (state_) {
-        case State::streaming: return stream_failed(now, result);
-        case State::opening:
-        case State::watching: return result ? watch_ended(now) : watch_failed(now, result.error());
-        default: return {};
+// When the version asked for cannot be had: a consistent list can.
+std::optional<Action> ReflectorFsm::ask_consistent(MonotonicTime now, const Error& error) {
+    const bool gone = error.code == Code::expired || kube::is_too_large_resource_version(error);
+    if (!gone || asked_version_.empty()) {
+        return std::nullopt;
     }
+    consistent_only_ = true;
+    Action action = begin_snapshot(now, reason_);
+    action.log.push_back(
+        {LogLevel::info, "version is gone, asking for a consistent list", text_of(error)});
+    return action;
 }
 
-Action ReflectorFsm::stream_failed(MonotonicTime now, const Result<void>& result) {
-    if (result) {
-        return fall_back_to_list(
-            now, LogLevel::warn, "streaming list ended before its end bookmark, listing instead");
+Action ReflectorFsm::on_list_error(MonotonicTime now, const Error& error) {
+    if (state_ != State::listing) {
+        return {};
     }
-    const Error& error = result.error();
-    if (error.code == Code::invalid) {
-        return fall_back_to_list(
-            now, LogLevel::debug, "server has no streaming lists, listing instead");
+    if (auto action = ask_consistent(now, error)) {
+        return std::move(*action);
     }
-    if (is_version_gone(error) && !asked_version_.empty()) {
-        consistent_only_ = true;
-        Action action = begin_snapshot(now, reason_);
-        action.log.push_back(
-            {LogLevel::info, "version is gone, asking for a consistent list", show(error)});
-        return action;
-    }
-    return back_off(now, Next::snapshot, reason_, error, "streaming list failed");
-}
-
-// A clean end: resumed at once, unless the server ends every watch at once.
-Action ReflectorFsm::watch_ended(MonotonicTime now) {
-    if (state_ == State::watching && (any_event_ || now - opened_ >= kShortWatch)) {
-        return begin_watch(now);
-    }
-    const Error error{Code::unavailable, "the server ended the watch at once", {}};
-    return back_off(now, Next::watch, reason_, error, "watch was very short");
-}
-
-Action ReflectorFsm::watch_failed(MonotonicTime now, const Error& error) {
-    switch (error.code) {
-        case Code::expired:
-            if (failures_ == 0 ||
-                (fine_since_ != kNever && now - fine_since_ >= options_.backoff_reset)) {
-                failures_ = 1;  // the next one in a row waits
-                fine_since_ = kNever;
-                Action action = begin_snapshot(now, "expired");
-                action.log.push_back({LogLevel::info, "watch expired, listing again", show(error)});
-                return action;
-            }
-            return back_off(now, Next::snapshot, "expired", error, "watch expired, listing again");
-        case Code::overloaded:
-        case Code::unavailable:
-        case Code::timeout:
-        case Code::forbidden:
-            if (++stuck_ < kWatchFailuresMax || error.code == Code::forbidden) {
-                return back_off(now, Next::watch, reason_, error, "watch failed");
-            }
-            stuck_ = 0;
-            return back_off(
-                now, Next::snapshot, "error", error, "watch keeps failing, listing again");
-        case Code::not_found:
-            consistent_only_ = true;
-            return back_off(now, Next::snapshot, "error", error, "kind is not served");
-        default:
-            return back_off(now, Next::snapshot, "error", error, "watch failed, listing again");
-    }
+    return back_off(now, Next::snapshot, "error", error, "list failed");
 }
 
 Action ReflectorFsm::on_timer(MonotonicTime now) {

@@ -123,6 +123,7 @@ private:
     enum class State : std::uint8_t { idle, waiting, listing, streaming, opening, watching };
     enum class Next : std::uint8_t { snapshot, watch };
 
+    static std::string text_of(const Error& error);
     Action begin_snapshot(MonotonicTime now, std::string_view reason);
     Action begin_list(MonotonicTime now, std::string continue_token);
     Action begin_watch(MonotonicTime now);
@@ -132,6 +133,7 @@ private:
                     std::string_view reason,
                     const Error& error,
                     std::string message);
+    std::optional<Action> ask_consistent(MonotonicTime now, const Error& error);
     Action stream_failed(MonotonicTime now, const Result<void>& result);
     Action watch_failed(MonotonicTime now, const Error& error);
     Action watch_ended(MonotonicTime now);

@@ -376,8 +376,7 @@ TEST(ReflectorFsm, NeverStepsBackToAnOlderList) {
     r.failed(Code::expired);
     EXPECT_EQ(r.page("99"),
               "ignore wait 1600ms | warn list is older than the cache, waiting for a newer one "
-              "(unavailable: the server's list is "
-              "older than what it showed before)");
+              "(unavailable: the server's list is older than what it showed before)");
     EXPECT_EQ(r.due(), "list rv= new:older");
     EXPECT_EQ(r.page("100"), "commit watch rv=100 t=300 | info watch works again");
 }

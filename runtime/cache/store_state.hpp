@@ -121,6 +121,8 @@ struct Store::State {
     std::string version;
     std::size_t bytes{0};
 
+    void settle_overlays(std::string_view rv, std::vector<Event>& events);  // store_write.cpp
+
     ObjectPtr find(const KeyView& key) const {
         const auto found = objects.find(key);
         return found == objects.end() ? nullptr : *found;

@@ -4,6 +4,24 @@
 
 namespace capstan::cache {
 
+// After a replacement at `rv`: which events are our own writes, and what overlays are still needed.
+// Requires the lock.
+void Store::State::settle_overlays(std::string_view rv, std::vector<Event>& events) {
+    for (Event& event : events) {
+        const auto overlay = overlays.find(view_of(event.new_object));
+        event.own_write =
+            overlay != overlays.end() && overlay->second.object &&
+            overlay->second.object->resource_version() == event.new_object->resource_version();
+    }
+    std::erase_if(overlays, [&](const auto& entry) {
+        if (entry.second.object) {
+            return order(rv, entry.second.object->resource_version(), -1) >= 0;
+        }
+        const ObjectPtr stored = find(view_of(entry.first));
+        return !stored || stored->uid() != entry.second.uid;
+    });
+}
+
 std::vector<Event> Store::replace(Shadow shadow, std::string_view rv, bool reset) {
     // Everything is built beside the present content; readers wait for the swap alone.
     const auto newer_last = [](const ObjectPtr& a, const ObjectPtr& b) {
@@ -59,19 +77,7 @@ std::vector<Event> Store::replace(Shadow shadow, std::string_view rv, bool reset
         state_->overlays.clear();
     }
     state_->advance(rv);
-    for (Event& event : others) {
-        const auto overlay = state_->overlays.find(view_of(event.new_object));
-        event.own_write =
-            overlay != state_->overlays.end() && overlay->second.object &&
-            overlay->second.object->resource_version() == event.new_object->resource_version();
-    }
-    std::erase_if(state_->overlays, [&](const auto& entry) {
-        if (entry.second.object) {
-            return order(rv, entry.second.object->resource_version(), -1) >= 0;
-        }
-        const ObjectPtr stored = state_->find(view_of(entry.first));
-        return !stored || stored->uid() != entry.second.uid;
-    });
+    state_->settle_overlays(rv, others);
     removals.insert(removals.end(),
                     std::make_move_iterator(others.begin()),
                     std::make_move_iterator(others.end()));

@@ -5,11 +5,67 @@
 
 #include "capstan/plugin.hpp"
 
+#include <optional>
+
 namespace capstan::control {
 namespace {
 
 bool known(capstan_rc rc) {
     return rc <= CAPSTAN_OK && rc >= CAPSTAN_E_EXPIRED;
+}
+
+// One finished reconcile, and how its failures are counted and told.
+struct Conclusion {
+    ControllerMetrics& metrics;
+    CallState& call;
+    const queue::Item& item;
+    std::chrono::milliseconds::rep duration;  // ms
+
+    queue::Finish failed(std::string_view message,
+                         std::string_view error,
+                         std::chrono::nanoseconds floor) const {
+        metrics.error.add();
+        metrics.errors.add();
+        call.log.warn(message,
+                      {{"error", error}, {"attempt", item.failures}, {"duration_ms", duration}});
+        return queue::Finish::failed(floor);
+    }
+
+    queue::Finish parked(std::string_view error) const {
+        metrics.error.add();
+        metrics.errors.add();
+        metrics.terminal.add();
+        call.log.warn("reconcile parked its key until the object changes",
+                      {{"error", error}, {"duration_ms", duration}});
+        return queue::Finish::parked();
+    }
+};
+
+// When the plugin broke the contract, or its call: nothing it said counts.
+std::optional<queue::Finish> broken(const Conclusion& end,
+                                    capstan_rc rc,
+                                    const CallResult& result,
+                                    CallState::Stage stage) {
+    if (rc == CAPSTAN_E_PANIC) {
+        end.metrics.panics.add();
+        return end.failed(
+            "reconcile panicked", "exception or panic stopped at the plugin border", {});
+    }
+    if (!known(rc) || (result.explicit_result && !known(result.rc))) {
+        const std::string code = std::to_string(known(rc) ? result.rc : rc);
+        if (rc == CAPSTAN_PENDING) {
+            return end.failed(
+                "reconcile failed",
+                "it returned CAPSTAN_PENDING, which needs \"async\": true in the manifest",
+                {});
+        }
+        return end.failed("reconcile failed", "it returned the unknown code " + code, {});
+    }
+    if (stage == CallState::Stage::fenced) {
+        end.metrics.timeouts.add();
+        return end.failed("reconcile returned after its fence", "its result is not used", {});
+    }
+    return std::nullopt;
 }
 
 }  // namespace
@@ -27,31 +83,9 @@ queue::Finish Controller::conclude(CallState& call,
     }
     const CallState::Stage stage = call.stage_at_end();
     const auto duration = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
-    const auto failed =
-        [&](std::string_view message, std::string_view error, std::chrono::nanoseconds floor) {
-            m.error.add();
-            m.errors.add();
-            call.log.warn(
-                message, {{"error", error}, {"attempt", item.failures}, {"duration_ms", duration}});
-            return queue::Finish::failed(floor);
-        };
-    if (rc == CAPSTAN_E_PANIC) {
-        m.panics.add();
-        return failed("reconcile panicked", "exception or panic stopped at the plugin border", {});
-    }
-    if (!known(rc) || (result.explicit_result && !known(result.rc))) {
-        const std::string code = std::to_string(known(rc) ? result.rc : rc);
-        if (rc == CAPSTAN_PENDING) {
-            return failed(
-                "reconcile failed",
-                "it returned CAPSTAN_PENDING, which needs \"async\": true in the manifest",
-                {});
-        }
-        return failed("reconcile failed", "it returned the unknown code " + code, {});
-    }
-    if (stage == CallState::Stage::fenced) {
-        m.timeouts.add();
-        return failed("reconcile returned after its fence", "its result is not used", {});
+    const Conclusion end{m, call, item, duration};
+    if (auto finish = broken(end, rc, result, stage)) {
+        return *finish;
     }
     if (!result.explicit_result) {
         result.rc = rc;
@@ -61,7 +95,7 @@ queue::Finish Controller::conclude(CallState& call,
         result.message.empty() ? std::string(to_string(code_of(result.rc))) : result.message;
     if (result.rc != CAPSTAN_OK && stage == CallState::Stage::timed_out) {
         m.timeouts.add();
-        return failed("reconcile failed at its deadline", error, result.after);
+        return end.failed("reconcile failed at its deadline", error, result.after);
     }
     if (result.rc == CAPSTAN_E_CANCELLED && stage == CallState::Stage::cancelled) {
         // stopping, or the instance is being replaced: not the plugin's failure
@@ -76,21 +110,15 @@ queue::Finish Controller::conclude(CallState& call,
         case CAPSTAN_RETRY_NONE:
         case CAPSTAN_RETRY_AFTER:
             if (result.rc != CAPSTAN_OK) {
-                return failed("reconcile failed", error, result.after);
+                return end.failed("reconcile failed", error, result.after);
             }
             break;
-        case CAPSTAN_RETRY_PARKED:
-            m.error.add();
-            m.errors.add();
-            m.terminal.add();
-            call.log.warn("reconcile parked its key until the object changes",
-                          {{"error", error}, {"duration_ms", duration}});
-            return queue::Finish::parked();
-        case CAPSTAN_RETRY_BACKOFF: return failed("reconcile failed", error, result.after);
+        case CAPSTAN_RETRY_PARKED: return end.parked(error);
+        case CAPSTAN_RETRY_BACKOFF: return end.failed("reconcile failed", error, result.after);
         default:
-            return failed("reconcile failed",
-                          "it asked for the unknown retry " + std::to_string(result.retry),
-                          {});
+            return end.failed("reconcile failed",
+                              "it asked for the unknown retry " + std::to_string(result.retry),
+                              {});
     }
     call.log.debug("reconciled", {{"duration_ms", duration}});
     if (result.retry == CAPSTAN_RETRY_AFTER) {

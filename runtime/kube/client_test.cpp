@@ -357,8 +357,7 @@ TEST_F(ClientTest, TellsEachWarningOnce) {
 struct WatchTest : ClientTest {
     std::string log;
     std::string target =
-        "GET "
-        "/apis/coordination.k8s.io/v1/namespaces/x/"
+        "GET /apis/coordination.k8s.io/v1/namespaces/x/"
         "leases?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion=5";
 
     WatchHandler handler() {

@@ -61,7 +61,10 @@ struct GateEntry {
 struct Gate {
     std::string name;
     std::vector<GateEntry> history;  // rising `since`
+
+    const GateEntry* at(const Version& version) const noexcept;  // nullptr: younger than that
 };
+const Gate* find_gate(const std::vector<Gate>& gates, std::string_view name) noexcept;
 
 struct GateOverride {
     std::string name;  // a gate, "AllAlpha" or "AllBeta"

@@ -185,8 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"minimum": "in-process"})",
             R"({"minimum": "process"})",
             "/isolation/minimum: the plugin demands a process of its own, which this host does not "
-            "have yet; "
-            "it runs plugins in its own process only"},
+            "have yet; it runs plugins in its own process only"},
         Row{"finalizer",
             R"("druid.gardener.cloud/etcd")",
             R"("etcd")",

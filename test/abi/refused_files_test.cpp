@@ -37,20 +37,17 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"bad-json", "manifest: the manifest is no valid JSON: offset 8: Invalid value."},
         Row{"future-major",
             "manifest: /abi/major: the plugin speaks ABI major 2, this host speaks 1.0; rebuild "
-            "the plugin with "
-            "this host's SDK"},
+            "the plugin with this host's SDK"},
         Row{"future-minor",
             "manifest: /abi/minMinor: the plugin needs ABI 1.7, this host speaks 1.0; use a newer "
             "host"},
         Row{"undeclared",
             "manifest: /controllers/0/watches: watches v1/ConfigMap without the permission to "
-            "list, watch "
-            "configmaps of group \"\""},
+            "list, watch configmaps of group \"\""},
         Row{"no-entry", "does not export capstan_plugin_entry"},
         Row{"extra-export",
             "exports 2 symbols (capstan_test_extra_export among them), where only "
-            "capstan_plugin_entry is "
-            "allowed; link with the SDK's version script"},
+            "capstan_plugin_entry is allowed; link with the SDK's version script"},
         Row{"static-tls",
             "uses static thread-local storage, of which a process has very little; compile with "
             "-ftls-model=global-dynamic"},

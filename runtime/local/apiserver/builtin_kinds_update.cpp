@@ -152,8 +152,7 @@ void update_pod(const json::Value& before, const json::Value& after, Errors& err
             "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
             "additions to "
             "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 "
-            "if it was "
-            "previously negative)"));
+            "if it was previously negative)"));
     }
 }
 

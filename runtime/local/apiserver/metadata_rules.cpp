@@ -25,8 +25,7 @@ constexpr std::string_view kLabelValueText =
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
     "and must start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
-    "for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+    "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 bool is_lower_alnum(char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');

@@ -114,8 +114,7 @@ TEST(OpenApi, ProtobufNamesTheKindAndTheParameter) {
     const std::string bytes = openapi_v2_protobuf(kinds());
     EXPECT_TRUE(
         bytes.starts_with(std::string("\x0a\x03"
-                                      "2.0"
-                                      "\x12\x15\x0a\x0aKubernetes\x12\x07v1.34.0",
+                                      "2.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.34.0",
                                       28)));
     EXPECT_NE(bytes.find("\x12\x05query\x22\x0f"
                          "fieldValidation\x32\x06string"),

@@ -18,10 +18,6 @@ enum class Role : std::uint8_t {
     junctor,  // inside allOf, anyOf, oneOf, not: bounds only
 };
 
-Failure invalid(const std::string& path, std::string_view what) {
-    return fail(Code::invalid, path + ": " + std::string(what));
-}
-
 class Compiler {
 public:
     Result<std::unique_ptr<SchemaNode>> compile(const json::Value& schema,
@@ -35,7 +31,7 @@ public:
                             " nodes");
         }
         if (!schema.is_object()) {
-            return invalid(path, "Invalid value: must be an object");
+            return invalid_schema(path, "Invalid value: must be an object");
         }
         auto node = std::make_unique<SchemaNode>();
         CAPSTAN_TRY(check_forbidden(schema, path, role));
@@ -59,14 +55,14 @@ private:
                                         Role role) {
         for (const std::string_view name : kForbidden) {
             if (schema.find(name) != nullptr) {
-                return invalid(path + "." + std::string(name),
-                               "Forbidden: " + std::string(name) + " is not supported");
+                return invalid_schema(path + "." + std::string(name),
+                                      "Forbidden: " + std::string(name) + " is not supported");
             }
         }
         if (json::View(schema)["uniqueItems"].bool_or(false)) {
-            return invalid(path + ".uniqueItems",
-                           "Forbidden: uniqueItems cannot be set to true since the runtime "
-                           "complexity becomes quadratic");
+            return invalid_schema(path + ".uniqueItems",
+                                  "Forbidden: uniqueItems cannot be set to true since the runtime "
+                                  "complexity becomes quadratic");
         }
         if (role != Role::junctor) {
             return ok();
@@ -76,8 +72,8 @@ private:
         for (const std::string_view name :
              {"type", "default", "additionalProperties", "nullable"}) {
             if (schema.find(name) != nullptr && !(name == "type" && int_or_string_branch)) {
-                return invalid(path + "." + std::string(name),
-                               "Forbidden: must be empty to be structural");
+                return invalid_schema(path + "." + std::string(name),
+                                      "Forbidden: must be empty to be structural");
             }
         }
         return ok();
@@ -97,9 +93,9 @@ private:
         } else if (list == "map") {
             node.list_type = ListType::map;
         } else if (list != "atomic") {
-            return invalid(path + ".x-kubernetes-list-type",
-                           "Unsupported value: \"" + std::string(list) +
-                               R"(": supported values: "atomic", "map", "set")");
+            return invalid_schema(path + ".x-kubernetes-list-type",
+                                  "Unsupported value: \"" + std::string(list) +
+                                      R"(": supported values: "atomic", "map", "set")");
         }
         for (const json::Value& key : view["x-kubernetes-list-map-keys"].array()) {
             if (key.is_string()) {
@@ -110,9 +106,9 @@ private:
         if (map == "atomic") {
             node.map_type = MapType::atomic;
         } else if (map != "granular") {
-            return invalid(path + ".x-kubernetes-map-type",
-                           "Unsupported value: \"" + std::string(map) +
-                               R"(": supported values: "atomic", "granular")");
+            return invalid_schema(path + ".x-kubernetes-map-type",
+                                  "Unsupported value: \"" + std::string(map) +
+                                      R"(": supported values: "atomic", "granular")");
         }
         return ok();
     }
@@ -136,10 +132,11 @@ private:
         const std::string_view name = json::View(schema)["type"].string_or("");
         if (name.empty()) {
             if (role == Role::root) {
-                return invalid(path + ".type", "Required value: must not be empty at the root");
+                return invalid_schema(path + ".type",
+                                      "Required value: must not be empty at the root");
             }
             if (role == Role::field && !node.int_or_string && !node.preserve_unknown_fields) {
-                return invalid(
+                return invalid_schema(
                     path + ".type",
                     "Required value: must not be empty for specified object fields, array "
                     "items and additional properties");
@@ -149,17 +146,19 @@ private:
         const auto found = std::find_if(
             kTypes.begin(), kTypes.end(), [&](const Named& n) { return n.name == name; });
         if (found == kTypes.end()) {
-            return invalid(path + ".type", "Unsupported value: \"" + std::string(name) + "\"");
+            return invalid_schema(path + ".type",
+                                  "Unsupported value: \"" + std::string(name) + "\"");
         }
         if (node.int_or_string) {
-            return invalid(path + ".type",
-                           "Invalid value: must be empty if x-kubernetes-int-or-string is true");
+            return invalid_schema(
+                path + ".type",
+                "Invalid value: must be empty if x-kubernetes-int-or-string is true");
         }
         if (role == Role::root && found->type != SchemaType::object) {
-            return invalid(path + ".type", "Invalid value: must be object at the root");
+            return invalid_schema(path + ".type", "Invalid value: must be object at the root");
         }
         if (node.embedded_resource && found->type != SchemaType::object) {
-            return invalid(
+            return invalid_schema(
                 path + ".type",
                 "Invalid value: must be object if x-kubernetes-embedded-resource is true");
         }
@@ -175,7 +174,7 @@ private:
         const Role below = role == Role::junctor ? Role::junctor : Role::field;
         if (const json::Value* properties = schema.find("properties"); properties != nullptr) {
             if (!properties->is_object()) {
-                return invalid(path + ".properties", "Invalid value: must be an object");
+                return invalid_schema(path + ".properties", "Invalid value: must be an object");
             }
             for (const json::Member& member : *properties->if_object()) {
                 CAPSTAN_TRY(
@@ -191,12 +190,12 @@ private:
         }
         if (const json::Value* items = schema.find("items"); items != nullptr) {
             if (items->is_array()) {
-                return invalid(path + ".items",
-                               "Forbidden: items must be a schema object and not an array");
+                return invalid_schema(path + ".items",
+                                      "Forbidden: items must be a schema object and not an array");
             }
             CAPSTAN_TRY(node.items, compile(*items, path + ".items", below, depth + 1));
         } else if (node.type == SchemaType::array) {
-            return invalid(path + ".items", "Required value: must be specified");
+            return invalid_schema(path + ".items", "Required value: must be specified");
         }
         return read_additional(schema, path, depth, node);
     }
@@ -211,12 +210,13 @@ private:
         }
         const std::string where = path + ".additionalProperties";
         if (!node.properties.empty()) {
-            return invalid(where,
-                           "Forbidden: additionalProperties and properties are mutual exclusive");
+            return invalid_schema(
+                where, "Forbidden: additionalProperties and properties are mutual exclusive");
         }
         if (const bool* allowed = additional->if_bool()) {
             if (!*allowed) {
-                return invalid(where, "Forbidden: additionalProperties cannot be set to false");
+                return invalid_schema(where,
+                                      "Forbidden: additionalProperties cannot be set to false");
             }
             node.additional_properties = std::make_unique<SchemaNode>();
             node.additional_properties->preserve_unknown_fields = true;
@@ -245,7 +245,7 @@ private:
         read_number(view["maximum"], rules.maximum);
         read_number(view["multipleOf"], rules.multiple_of);
         if (rules.multiple_of && *rules.multiple_of <= 0) {
-            return invalid(path + ".multipleOf", "Invalid value: must be greater than 0");
+            return invalid_schema(path + ".multipleOf", "Invalid value: must be greater than 0");
         }
         rules.exclusive_minimum = view["exclusiveMinimum"].bool_or(false);
         rules.exclusive_maximum = view["exclusiveMaximum"].bool_or(false);
@@ -258,7 +258,7 @@ private:
         rules.enumeration = view["enum"].array();
         for (const json::Value& name : view["required"].array()) {
             if (!name.is_string()) {
-                return invalid(path + ".required", "Invalid value: must be strings");
+                return invalid_schema(path + ".required", "Invalid value: must be strings");
             }
             rules.required.push_back(*name.if_string());
         }
@@ -304,68 +304,6 @@ private:
         return ok();
     }
 
-    static Result<void> check_list(const std::string& path, const SchemaNode& node) {
-        if (node.list_type == ListType::map) {
-            if (node.type != SchemaType::array || node.items->type != SchemaType::object) {
-                return invalid(path + ".items.type",
-                               "Invalid value: must be object if parent array's "
-                               "x-kubernetes-list-type is map");
-            }
-            if (node.map_keys.empty()) {
-                return invalid(
-                    path + ".x-kubernetes-list-map-keys",
-                    "Required value: must not be empty if x-kubernetes-list-type is map");
-            }
-            return check_map_keys(path, node);
-        }
-        if (!node.map_keys.empty()) {
-            return invalid(path + ".x-kubernetes-list-map-keys",
-                           "Forbidden: must be empty if x-kubernetes-list-type is not map");
-        }
-        if (node.list_type == ListType::set) {
-            if (node.type != SchemaType::array) {
-                return invalid(
-                    path + ".type",
-                    "Invalid value: must be array if x-kubernetes-list-type is specified");
-            }
-            const SchemaNode& item = *node.items;
-            const bool list = item.type == SchemaType::array && item.list_type != ListType::atomic;
-            const bool map = item.type == SchemaType::object && item.map_type != MapType::atomic;
-            if (list || map || item.nullable) {
-                return invalid(
-                    path + ".items",
-                    "Invalid value: items of a set must be scalars, atomic maps or atomic "
-                    "lists and not nullable");
-            }
-        }
-        return ok();
-    }
-
-    static Result<void> check_map_keys(const std::string& path, const SchemaNode& node) {
-        for (const std::string& key : node.map_keys) {
-            const SchemaNode* property = node.items->property(key);
-            if (property == nullptr) {
-                return invalid(
-                    path + ".x-kubernetes-list-map-keys",
-                    "Invalid value: \"" + key + "\": entries must all be names of item properties");
-            }
-            if (property->type == SchemaType::object || property->type == SchemaType::array) {
-                return invalid(path + ".items.properties[" + key + "].type",
-                               "Invalid value: must be a scalar type if parent array's "
-                               "x-kubernetes-list-type is map");
-            }
-            const std::vector<std::string>& required = node.items->rules.required;
-            if (!property->default_value &&
-                std::find(required.begin(), required.end(), key) == required.end()) {
-                return invalid(path + ".items.properties[" + key + "].default",
-                               "Required value: this property is in x-kubernetes-list-map-keys, so "
-                               "it must have a "
-                               "default or be a required property");
-            }
-        }
-        return ok();
-    }
-
     static void read_cel(const json::Value& schema, SchemaNode& node) {
         for (const json::Value& rule : json::View(schema)["x-kubernetes-validations"].array()) {
             const json::View view(rule);
@@ -376,53 +314,6 @@ private:
 
     std::size_t nodes_{0};
 };
-
-// Fields named inside a junctor must be specified outside of it, so that pruning knows them.
-Result<void> check_junctor_fields(const SchemaNode& node,
-                                  const SchemaNode& outside,
-                                  const std::string& path) {
-    for (const SchemaProperty& property : node.properties) {
-        const SchemaNode* other = outside.child(property.name);
-        const std::string where = path + ".properties[" + property.name + "]";
-        if (other == nullptr) {
-            if (outside.preserve_unknown_fields) {
-                continue;
-            }
-            return invalid(
-                where,
-                "Required value: because it is defined in a junctor and must be specified outside");
-        }
-        CAPSTAN_TRY(check_junctor_fields(*property.schema, *other, where));
-    }
-    if (node.items != nullptr) {
-        if (outside.items == nullptr) {
-            return invalid(path + ".items", "Required value: because it is defined in a junctor");
-        }
-        CAPSTAN_TRY(check_junctor_fields(*node.items, *outside.items, path + ".items"));
-    }
-    return ok();
-}
-
-Result<void> check_junctors(const SchemaNode& node, const std::string& path) {
-    for (const auto* branches : {&node.rules.all_of, &node.rules.any_of, &node.rules.one_of}) {
-        for (const auto& branch : *branches) {
-            CAPSTAN_TRY(check_junctor_fields(*branch, node, path));
-        }
-    }
-    if (node.rules.negated != nullptr) {
-        CAPSTAN_TRY(check_junctor_fields(*node.rules.negated, node, path));
-    }
-    for (const SchemaProperty& property : node.properties) {
-        CAPSTAN_TRY(check_junctors(*property.schema, path + ".properties[" + property.name + "]"));
-    }
-    if (node.items != nullptr) {
-        CAPSTAN_TRY(check_junctors(*node.items, path + ".items"));
-    }
-    if (node.additional_properties != nullptr) {
-        CAPSTAN_TRY(check_junctors(*node.additional_properties, path + ".additionalProperties"));
-    }
-    return ok();
-}
 
 }  // namespace
 

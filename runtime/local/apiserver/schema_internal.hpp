@@ -7,6 +7,16 @@ namespace capstan::local {
 
 using Failure = decltype(fail(Code::invalid, std::string()));
 
+// "spec.x: Invalid value: …" about the schema itself.
+Failure invalid_schema(const std::string& path, std::string_view what);
+// x-kubernetes-list-type of one node: fits its type, its items and its keys. Errors: invalid.
+Result<void> check_list(const std::string& path, const SchemaNode& node);
+// Fields named inside a junctor are specified outside of it, in the whole tree. Errors: invalid.
+Result<void> check_junctors(const SchemaNode& node, const std::string& path);
+
+// Up to kFieldErrorsMax are kept.
+void add_error(std::vector<FieldError>& errors, FieldError error);
+FieldError wrong_type(const SchemaNode& node, const json::Value& value, const std::string& path);
 // Adds what is wrong with `value` at `path` ("" for the root) to `errors`, up to kFieldErrorsMax.
 void validate_node(const SchemaNode& node,
                    const json::Value& value,

@@ -182,8 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
                     R"({"type":"string","anyOf":[{"pattern":"^a"},{"pattern":"^b"}]})",
                     R"("c")",
                     "[<nil>: Invalid value: \"\": \"spec\" must validate at least one schema "
-                    "(anyOf), spec: Invalid value: "
-                    "\"c\": spec in body should match '^a']"},
+                    "(anyOf), spec: Invalid value: \"c\": spec in body should match '^a']"},
         ValidateRow{"one_of_two",
                     R"({"type":"string","oneOf":[{"pattern":"a"},{"pattern":"b"}]})",
                     R"("ab")",
@@ -197,8 +196,7 @@ INSTANTIATE_TEST_SUITE_P(
                     R"({"type":"string","allOf":[{"minLength":1},{"maxLength":2}]})",
                     R"("abc")",
                     "[<nil>: Invalid value: \"\": \"spec\" must validate all the schemas (allOf), "
-                    "spec: Too long: may not "
-                    "be more than 2 bytes]"},
+                    "spec: Too long: may not be more than 2 bytes]"},
         ValidateRow{"not",
                     R"({"type":"string","not":{"pattern":"a"}})",
                     R"("a")",

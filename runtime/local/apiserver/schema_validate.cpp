@@ -5,19 +5,12 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <unordered_set>
 
 namespace capstan::local {
 
 namespace {
 
 using Errors = std::vector<FieldError>;
-
-void add(Errors& errors, FieldError error) {
-    if (errors.size() < kFieldErrorsMax) {
-        errors.push_back(std::move(error));
-    }
-}
 
 std::string_view type_name(const json::Value& value) {
     switch (value.kind()) {
@@ -75,23 +68,6 @@ bool type_fits(const SchemaNode& node, const json::Value& value) {
     }
 }
 
-FieldError wrong_type(const SchemaNode& node, const json::Value& value, const std::string& path) {
-    std::string expected(node.int_or_string ? std::string_view("integer,string")
-                                            : type_name(node.type));
-    const bool number = node.type == SchemaType::integer || node.type == SchemaType::number;
-    if (!node.rules.format.empty() && !number && !node.int_or_string && !value.is_string() &&
-        !value.is_array() && !value.is_null()) {
-        expected = node.rules.format;
-    }
-    const json::Value found(type_name(value));
-    FieldError error =
-        invalid_value(path.empty() ? "<nil>" : path,
-                      found,
-                      path + " in body must be of type " + expected + ": " + json::dump(found));
-    error.reason = FieldReason::type_invalid;
-    return error;
-}
-
 void check_string(const ValueRules& rules,
                   const json::Value& value,
                   const std::string& path,
@@ -102,11 +78,11 @@ void check_string(const ValueRules& rules,
             return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
         }));
     const auto refuse = [&](const std::string& what) {
-        add(errors, invalid_value(path, value, path + " in body " + what));
+        add_error(errors, invalid_value(path, value, path + " in body " + what));
     };
     // As there, only the first of the three is reported.
     if (rules.length_max && points > *rules.length_max) {
-        add(errors, too_long(path, *rules.length_max));
+        add_error(errors, too_long(path, *rules.length_max));
     } else if (rules.length_min && points < *rules.length_min) {
         refuse("should be at least " + std::to_string(*rules.length_min) + " chars long");
     } else if (rules.pattern && !rules.pattern->match(text)) {
@@ -118,7 +94,7 @@ void check_string(const ValueRules& rules,
             value,
             path + " in body must be of type " + rules.format + ": " + json::dump(value));
         error.reason = FieldReason::type_invalid;
-        add(errors, std::move(error));
+        add_error(errors, std::move(error));
     }
 }
 
@@ -141,7 +117,7 @@ void check_number(const SchemaNode& node,
     const double number =
         value.if_int() != nullptr ? static_cast<double>(*value.if_int()) : *value.if_real();
     const auto refuse = [&](const std::string& what) {
-        add(errors, invalid_value(path, value, path + " in body should be " + what));
+        add_error(errors, invalid_value(path, value, path + " in body should be " + what));
     };
     if (rules.multiple_of && !is_integral(number / *rules.multiple_of)) {
         refuse("a multiple of " + number_text(*rules.multiple_of));
@@ -157,7 +133,8 @@ void check_number(const SchemaNode& node,
                number_text(*rules.minimum));
     }
     if (node.type == SchemaType::integer && !in_integer_format(rules.format, number)) {
-        add(errors,
+        add_error(
+            errors,
             invalid_value(path,
                           value,
                           path + " in body must be of type integer with format " + rules.format));
@@ -175,14 +152,14 @@ void check_array(const SchemaNode& node,
         }
     }
     if (rules.items_min && array.size() < *rules.items_min) {
-        add(errors,
-            invalid_value(path,
-                          json::Value(array.size()),
-                          path + " in body should have at least " +
-                              std::to_string(*rules.items_min) + " items"));
+        add_error(errors,
+                  invalid_value(path,
+                                json::Value(array.size()),
+                                path + " in body should have at least " +
+                                    std::to_string(*rules.items_min) + " items"));
     }
     if (rules.items_max && array.size() > *rules.items_max) {
-        add(errors, too_many(path, array.size(), *rules.items_max));
+        add_error(errors, too_many(path, array.size(), *rules.items_max));
     }
 }
 
@@ -193,14 +170,14 @@ void check_object(const SchemaNode& node,
     const ValueRules& rules = node.rules;
     const json::Object& object = *value.if_object();
     if (rules.properties_min && object.size() < *rules.properties_min) {
-        add(errors,
-            invalid_value(path,
-                          json::Value(object.size()),
-                          path + " in body should have at least " +
-                              std::to_string(*rules.properties_min) + " properties"));
+        add_error(errors,
+                  invalid_value(path,
+                                json::Value(object.size()),
+                                path + " in body should have at least " +
+                                    std::to_string(*rules.properties_min) + " properties"));
     }
     if (rules.properties_max && object.size() > *rules.properties_max) {
-        add(errors, too_many(path, object.size(), *rules.properties_max));
+        add_error(errors, too_many(path, object.size(), *rules.properties_max));
     }
     for (const json::Member& member : object) {
         const bool metadata = (path.empty() || node.embedded_resource) && member.key == "metadata";
@@ -210,7 +187,7 @@ void check_object(const SchemaNode& node,
     }
     for (const std::string& name : rules.required) {
         if (value.find(name) == nullptr) {
-            add(errors, required_value(member_path(path, name)));
+            add_error(errors, required_value(member_path(path, name)));
         }
     }
 }
@@ -228,7 +205,7 @@ void check_enum(const ValueRules& rules,
     for (const json::Value& item : rules.enumeration) {
         known.push_back(item.is_string() ? *item.if_string() : json::dump(item));
     }
-    add(errors, unsupported_value(path, value, known));
+    add_error(errors, unsupported_value(path, value, known));
 }
 
 FieldError junctor_error(const std::string& path, std::string_view what) {
@@ -261,13 +238,13 @@ void check_junctors(const ValueRules& rules,
                     Errors& errors) {
     const auto merge = [&](Errors& best) {
         for (FieldError& error : best) {
-            add(errors, std::move(error));
+            add_error(errors, std::move(error));
         }
     };
     if (!rules.any_of.empty()) {
         Errors best;
         if (count_valid(rules.any_of, value, path, best) == 0) {
-            add(errors, junctor_error(path, "validate at least one schema (anyOf)"));
+            add_error(errors, junctor_error(path, "validate at least one schema (anyOf)"));
             merge(best);
         }
     }
@@ -275,11 +252,11 @@ void check_junctors(const ValueRules& rules,
         Errors best;
         const std::size_t valid = count_valid(rules.one_of, value, path, best);
         if (valid != 1) {
-            add(errors,
-                junctor_error(path,
-                              "validate one and only one schema (oneOf). Found " +
-                                  (valid == 0 ? std::string("none") : std::to_string(valid)) +
-                                  " valid"));
+            add_error(errors,
+                      junctor_error(path,
+                                    "validate one and only one schema (oneOf). Found " +
+                                        (valid == 0 ? std::string("none") : std::to_string(valid)) +
+                                        " valid"));
         }
         if (valid == 0) {
             merge(best);
@@ -289,10 +266,10 @@ void check_junctors(const ValueRules& rules,
         Errors best;
         const std::size_t valid = count_valid(rules.all_of, value, path, best);
         if (valid != rules.all_of.size()) {
-            add(errors,
-                junctor_error(path,
-                              std::string("validate all the schemas (allOf)") +
-                                  (valid == 0 ? ". None validated" : "")));
+            add_error(errors,
+                      junctor_error(path,
+                                    std::string("validate all the schemas (allOf)") +
+                                        (valid == 0 ? ". None validated" : "")));
             merge(best);
         }
     }
@@ -300,12 +277,35 @@ void check_junctors(const ValueRules& rules,
         Errors found;
         validate_node(*rules.negated, value, path, found);
         if (found.empty()) {
-            add(errors, junctor_error(path, "not validate the schema (not)"));
+            add_error(errors, junctor_error(path, "not validate the schema (not)"));
         }
     }
 }
 
 }  // namespace
+
+void add_error(Errors& errors, FieldError error) {
+    if (errors.size() < kFieldErrorsMax) {
+        errors.push_back(std::move(error));
+    }
+}
+
+FieldError wrong_type(const SchemaNode& node, const json::Value& value, const std::string& path) {
+    std::string expected(node.int_or_string ? std::string_view("integer,string")
+                                            : type_name(node.type));
+    const bool number = node.type == SchemaType::integer || node.type == SchemaType::number;
+    if (!node.rules.format.empty() && !number && !node.int_or_string && !value.is_string() &&
+        !value.is_array() && !value.is_null()) {
+        expected = node.rules.format;
+    }
+    const json::Value found(type_name(value));
+    FieldError error =
+        invalid_value(path.empty() ? "<nil>" : path,
+                      found,
+                      path + " in body must be of type " + expected + ": " + json::dump(found));
+    error.reason = FieldReason::type_invalid;
+    return error;
+}
 
 void validate_node(const SchemaNode& node,
                    const json::Value& value,
@@ -316,12 +316,12 @@ void validate_node(const SchemaNode& node,
     }
     if (value.is_null()) {
         if (!node.nullable && (node.type != SchemaType::any || node.int_or_string)) {
-            add(errors, wrong_type(node, value, path));
+            add_error(errors, wrong_type(node, value, path));
         }
         return;
     }
     if (!type_fits(node, value)) {
-        add(errors, wrong_type(node, value, path));
+        add_error(errors, wrong_type(node, value, path));
     }
     check_junctors(node.rules, value, path, errors);
     switch (value.kind()) {
@@ -333,74 +333,6 @@ void validate_node(const SchemaNode& node,
         default: break;
     }
     check_enum(node.rules, value, path, errors);
-}
-
-void validate_lists(const SchemaNode& node,
-                    const json::Value& value,
-                    const std::string& path,
-                    Errors& errors) {
-    if (const json::Object* object = value.if_object()) {
-        for (const json::Member& member : *object) {
-            if (const SchemaNode* child = node.child(member.key)) {
-                validate_lists(*child, member.value, member_path(path, member.key), errors);
-            }
-        }
-        return;
-    }
-    const json::Array* array = value.if_array();
-    if (array == nullptr || node.items == nullptr) {
-        return;
-    }
-    std::unordered_set<std::string> seen;
-    for (std::size_t i = 0; i < array->size(); ++i) {
-        const json::Value& item = (*array)[i];
-        if (node.list_type == ListType::set && !seen.insert(json::dump_sorted(item)).second) {
-            add(errors, duplicate_value(item_path(path, i), item));
-        }
-        if (node.list_type == ListType::map && item.is_object()) {
-            json::Value keys = json::object();
-            for (const std::string& key : node.map_keys) {
-                if (const json::Value* part = item.find(key)) {
-                    keys.set(key, *part);
-                }
-            }
-            if (!seen.insert(json::dump_sorted(keys)).second) {
-                add(errors, duplicate_value(item_path(path, i), keys));
-            }
-        }
-        validate_lists(*node.items, item, item_path(path, i), errors);
-    }
-}
-
-void validate_embedded(const SchemaNode& node,
-                       const json::Value& value,
-                       const std::string& path,
-                       Errors& errors) {
-    if (const json::Object* object = value.if_object()) {
-        if (node.embedded_resource) {
-            for (const std::string name : {"apiVersion", "kind"}) {
-                const json::Value* found = value.find(name);
-                if (found == nullptr || !found->is_string() || found->if_string()->empty()) {
-                    add(errors, required_value(member_path(path, name), "must not be empty"));
-                }
-            }
-            if (const json::Value* metadata = value.find("metadata");
-                metadata != nullptr && !metadata->is_object()) {
-                add(errors, wrong_type(SchemaNode{}, *metadata, member_path(path, "metadata")));
-            }
-        }
-        for (const json::Member& member : *object) {
-            if (const SchemaNode* child = node.child(member.key)) {
-                validate_embedded(*child, member.value, member_path(path, member.key), errors);
-            }
-        }
-        return;
-    }
-    if (const json::Array* array = value.if_array(); array != nullptr && node.items != nullptr) {
-        for (std::size_t i = 0; i < array->size(); ++i) {
-            validate_embedded(*node.items, (*array)[i], item_path(path, i), errors);
-        }
-    }
 }
 
 }  // namespace capstan::local

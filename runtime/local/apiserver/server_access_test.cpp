@@ -30,8 +30,7 @@ TEST(ServerAccess, RolesDecideAndTheRefusalSaysWhat) {
     EXPECT_EQ(list.status, 403);
     EXPECT_EQ(list.message(),
               "configmaps is forbidden: User \"eve\" cannot list resource \"configmaps\" in API "
-              "group \"\" "
-              "in the namespace \"default\"");
+              "group \"\" in the namespace \"default\"");
     EXPECT_EQ(server.get("/version").status, 200);
     const Reply review =
         server.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",

@@ -72,6 +72,17 @@ StatusError too_many_watches() {
     return error;
 }
 
+StatusError too_large_version(std::uint64_t wanted, std::uint64_t now) {
+    StatusError error;
+    error.code = 504;
+    error.reason = "Timeout";
+    error.message = "Timeout: Too large resource version: " + std::to_string(wanted) +
+                    ", current: " + std::to_string(now);
+    error.retry_after_s = 1;
+    error.causes.push_back({"ResourceVersionTooLarge", "Too large resource version", {}});
+    return error;
+}
+
 }  // namespace
 
 Answer<std::unique_ptr<WatchHandle>> ApiServer::State::watch(Call& call, WatchSink sink) {
@@ -102,14 +113,7 @@ Answer<std::unique_ptr<WatchHandle>> ApiServer::State::watch(Call& call, WatchSi
 
     const std::uint64_t now = store.revision();
     if (request.revision > now) {
-        StatusError error;
-        error.code = 504;
-        error.reason = "Timeout";
-        error.message = "Timeout: Too large resource version: " + std::to_string(request.revision) +
-                        ", current: " + std::to_string(now);
-        error.retry_after_s = 1;
-        error.causes.push_back({"ResourceVersionTooLarge", "Too large resource version", {}});
-        return refuse(std::move(error));
+        return refuse(too_large_version(request.revision, now));
     }
     if (request.start == Start::after_version) {
         const std::uint64_t from = request.revision == 0 ? now : request.revision;

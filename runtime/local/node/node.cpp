@@ -2,6 +2,7 @@
 
 #include "runtime/local/node/addresses.hpp"
 #include "runtime/local/node/controllers.hpp"
+#include "runtime/local/node/dir_lock.hpp"
 #include "runtime/local/node/files.hpp"
 #include "runtime/local/node/log_reader.hpp"
 #include "runtime/local/node/mirror.hpp"
@@ -9,11 +10,8 @@
 #include "runtime/local/node/objects.hpp"
 #include "runtime/local/node/pod_worker.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <set>
 
@@ -22,44 +20,6 @@ namespace {
 
 // ConfigMaps, Secrets and names come in bursts
 constexpr std::chrono::milliseconds kRefreshDelay{100};
-
-// Owns the lock on the directory.
-class DirLock {
-public:
-    static Result<DirLock> take(const std::string& path) {
-        const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        if (fd < 0) {
-            return fail(Code::unavailable, file_error("open", path, errno).message);
-        }
-        // A child of the node before us may hold a copy for the instant between
-        // fork and its first close.
-        for (int tries = 0; ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++tries) {
-            if (tries == 20) {
-                const auto holder = read_file(path);
-                ::close(fd);
-                return fail(Code::conflict,
-                            "another node (pid " + (holder.has_value() ? holder.value() : "?") +
-                                ") holds " + path + "; stop it or choose another --dir");
-            }
-            ::usleep(10'000);
-        }
-        const auto pid = std::to_string(::getpid());
-        [[maybe_unused]] const int cut = ::ftruncate(fd, 0);
-        [[maybe_unused]] const auto written = ::pwrite(fd, pid.data(), pid.size(), 0);
-        return DirLock(fd);
-    }
-    DirLock(DirLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    DirLock& operator=(DirLock&&) = delete;
-    ~DirLock() {
-        if (fd_ >= 0) {
-            ::close(fd_);
-        }
-    }
-
-private:
-    explicit DirLock(int fd) : fd_(fd) {}
-    int fd_;
-};
 
 Result<std::string> load_node_id(const std::string& path) {
     auto text = read_file(path);

@@ -1,0 +1,197 @@
+// The answer of one exchange: bytes from the connection, head, body in the caller's pieces, end.
+#include "runtime/net/client_exchange.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace capstan::net {
+
+void ClientExchange::read() {
+    CAPSTAN_CHECK(!unary_ && !read_wanted_, "read() out of turn");
+    read_wanted_ = true;
+    pool_->loop.post([this, weak = weak_from_this()] {
+        const auto self = weak.lock();
+        if (self && state_ == State::open && head_taken_) {
+            pump();
+        }
+    });
+}
+
+void ClientExchange::wait_for_bytes() {
+    if (!unary_ && head_taken_ && options_.idle_max != kNever && !idle_timer_) {
+        idle_timer_ =
+            pool_->loop.at(pool_->loop.now() + options_.idle_max, [this, weak = weak_from_this()] {
+                const auto self = weak.lock();
+                if (self && state_ == State::open) {
+                    fail_with(Code::timeout, "nothing arrived for too long");
+                }
+            });
+    }
+    connection_->want([this, weak = weak_from_this()](const IoError& error) {
+        const auto self = weak.lock();
+        if (self && state_ == State::open) {
+            on_bytes(error);
+        }
+    });
+}
+
+void ClientExchange::on_bytes(const IoError& error) {
+    idle_timer_.reset();
+    if (error) {
+        on_end_of_bytes(error);
+    } else {
+        pump();
+    }
+}
+
+void ClientExchange::on_end_of_bytes(const IoError& error) {
+    if (error.kind == IoError::Kind::end && parser_->finish()) {
+        complete_ = true;
+        pump();
+        return;
+    }
+    if (may_retry()) {
+        return retry();
+    }
+    const std::string_view where = !connection_->answered ? "before the answer"
+                                   : head_taken_          ? "in the middle of the answer"
+                                                          : "in the head of the answer";
+    fail_with(Code::unavailable, error.text + " " + std::string(where));
+}
+
+// Everything that can be done with the bytes that are here.
+void ClientExchange::pump() {
+    const auto self = shared_from_this();
+    if (!complete_ && !parse_some()) {
+        return;
+    }
+    if (parser_->head_done() && !head_taken_) {
+        take_head();
+        if (state_ != State::open) {
+            return;
+        }
+    }
+    if (unary_) {
+        return take_unary_body();
+    }
+    if (head_taken_) {
+        deliver();
+    }
+    if (state_ != State::open || complete_) {
+        return;
+    }
+    if (!head_taken_ || (read_wanted_ && parser_->body().empty())) {
+        wait_for_bytes();
+    }
+}
+
+bool ClientExchange::parse_some() {
+    for (;;) {
+        const Http1Parser::Step step = parser_->parse(connection_->in);
+        connection_->in.erase(0, step.consumed);
+        if (step.problem == Http1Parser::Problem::head_too_large) {
+            fail_with(Code::too_large,
+                      "the head of the answer is larger than " + std::to_string(kHeaderBytesMax) +
+                          " bytes");
+            return false;
+        }
+        if (step.problem != Http1Parser::Problem::none) {
+            fail_with(Code::unavailable, "malformed answer: " + step.text);
+            return false;
+        }
+        const bool interim =
+            parser_->head_done() && parser_->head().status < 200 && parser_->head().status != 101;
+        if (!interim) {
+            break;
+        }
+        parser_ = std::make_unique<Http1Parser>(
+            Role::response, kHeaderBytesMax, request_.method == "HEAD");
+    }
+    if (parser_->done() && !complete_) {
+        complete_ = true;
+        if (request_sent_ || !sending_) {
+            give_back();
+        }
+    }
+    return true;
+}
+
+void ClientExchange::take_head() {
+    head_taken_ = true;
+    if (unary_) {
+        response_.status = parser_->head().status;
+        response_.headers = std::move(parser_->head().headers);
+        return;
+    }
+    deadline_.reset();  // of a stream: until here
+    const Headers headers = std::move(parser_->head().headers);
+    if (handler_.on_head) {
+        const auto call = handler_.on_head;
+        call(parser_->head().status, headers);
+    }
+}
+
+void ClientExchange::take_unary_body() {
+    std::string& body = parser_->body();
+    if (response_.body.size() + body.size() > request_.body_bytes_max) {
+        return fail_with(
+            Code::too_large,
+            "the answer is larger than " + std::to_string(request_.body_bytes_max) + " bytes");
+    }
+    if (response_.body.empty()) {
+        response_.body.swap(body);
+        const std::int64_t length = parser_->head().content_length;
+        if (length > 0 && static_cast<std::uint64_t>(length) <= request_.body_bytes_max) {
+            response_.body.reserve(
+                std::min<std::size_t>(static_cast<std::size_t>(length), 16u * 1024 * 1024));
+        }
+    } else {
+        response_.body += body;
+    }
+    body.clear();
+    if (complete_) {
+        succeed_unary();
+    } else {
+        wait_for_bytes();
+    }
+}
+
+void ClientExchange::deliver() {
+    if (!read_wanted_) {
+        return;
+    }
+    std::string& body = parser_->body();
+    if (!body.empty()) {
+        read_wanted_ = false;
+        std::string piece;
+        if (body.size() <= kDataBytesMax) {
+            piece.swap(body);
+        } else {
+            piece = body.substr(0, kDataBytesMax);
+            body.erase(0, kDataBytesMax);
+        }
+        const auto call = handler_.on_data;
+        if (call) {
+            call(piece);
+        }
+        return;
+    }
+    if (!complete_) {
+        return;
+    }
+    const auto call = std::move(handler_.on_end);
+    leave();
+    if (call) {
+        call(ok());
+    }
+}
+
+void ClientExchange::succeed_unary() {
+    const auto call = std::exchange(done_, nullptr);
+    leave();
+    if (call) {
+        call(std::move(response_));
+    }
+}
+
+}  // namespace capstan::net
