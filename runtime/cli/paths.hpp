@@ -22,8 +22,9 @@ struct Paths {
     static Result<Paths> find();
 };
 
-// Directories that may hold etcd, best first: $CAPSTAN_ETCD_DIR, .capstan/etcd/bin of `dir`, then
-// $PATH. Errors: not_found, with the remedy.
+// Directories that may hold etcd, best first: $CAPSTAN_ETCD_DIR,
+// .capstan/etcd/bin of `dir`, then $PATH.
+// Errors: not_found, with the remedy.
 Result<std::string> find_etcd_dir(const std::string& dir);
 
 std::string absolute_path(const std::string& path);

@@ -50,7 +50,7 @@ Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
             break;
         }
         text.append(buffer, count);
-        // load() says it
+        // load() refuses it
         if (text.size() > bytes_max) {
             break;
         }

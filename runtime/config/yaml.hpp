@@ -39,7 +39,8 @@ Result<std::vector<Document>> load_all_file(const std::string& path,
 
 // The value of a plain scalar by the YAML 1.2 core schema: null, ~, "", true/True/TRUE, false…,
 // decimal, 0o and 0x integers, floats; everything else (yes, on, 1_000, 0b1, 12:30) is text.
-// Integers beyond int64 become real. Errors: invalid (leading zero, .inf, .nan).
+// Integers beyond int64 become real.
+// Errors: invalid (leading zero, .inf, .nan).
 Result<json::Value> resolve_plain(std::string_view text);
 
 // Block style, members in order; strings quoted where a YAML 1.1 or 1.2 reader could take

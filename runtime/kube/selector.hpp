@@ -1,12 +1,12 @@
 // Label and field selectors: parsed once, matched on cached objects, printed for URLs. Thread: any
-// (values). Source: apimachinery labels.Parse and fields.ParseSelector.
+// (values). Source of field selectors: apimachinery fields.ParseSelector.
 #pragma once
 
 #include "capstan/error.hpp"
+#include "capstan/label_selector.hpp"
 #include "runtime/kube/object.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,27 +16,19 @@ namespace capstan::kube {
 inline constexpr std::size_t kSelectorBytesMax = 8 * 1024;
 inline constexpr std::size_t kSelectorTermsMax = 128;
 
-struct LabelTerm {
-    enum class Op : std::uint8_t { in, not_in, exists, absent, greater, less };
-    std::string key;
-    Op op{Op::exists};
-    std::vector<std::string> values;  // sorted; one for greater and less
-};
-
-// Empty: everything. "!=" and "notin" also match objects without the key.
+// capstan::LabelSelector over cached objects. Empty: everything.
 class LabelSelector {
 public:
     LabelSelector() = default;
-    // "a=b,c!=d,e in (f,g),h notin (i),j,!k,l>3,m<4". Errors: invalid with the offset, too_large.
+    // Errors: invalid with the offset, too_large.
     static Result<LabelSelector> parse(std::string_view text);
 
-    bool empty() const noexcept { return terms_.empty(); }
+    bool empty() const noexcept { return selector_.empty(); }
     bool matches(const Object& object) const;
-    std::string to_string() const;  // canonical: terms in order given, values sorted
-    const std::vector<LabelTerm>& terms() const noexcept { return terms_; }
+    std::string to_string() const { return selector_.to_string(); }  // canonical
 
 private:
-    std::vector<LabelTerm> terms_;
+    capstan::LabelSelector selector_;
 };
 
 struct FieldTerm {

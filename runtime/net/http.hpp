@@ -3,8 +3,9 @@
 //
 // Interfaces only; nothing here includes Asio or Beast. `make_http_client` and `make_http_server`
 // (http_client.hpp, http_server.hpp) give the real ones; an in-process transport implements
-// HttpClient for simulation. Thread: every call and every callback on the loop thread [io].
-// Callbacks never run inside the call that registered them.
+// HttpClient for simulation.
+// Thread: every call and every callback on the loop thread [io]. Callbacks never run inside the
+// call that registered them.
 #pragma once
 
 #include "capstan/clock.hpp"

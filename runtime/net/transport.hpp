@@ -37,9 +37,9 @@ public:
     virtual void write(std::string bytes, std::function<void(const IoError& error)> done) = 0;
     // Server side of the handshake; the client side belongs to connect().
     virtual void accept_tls(SslPtr ssl, std::function<void(const IoError& error)> done) = 0;
-    // Ends our side, drops what still arrives for at most kLingerMax, so that the peer can
-    // read our last words. Requires: no write pending. Nothing else may be called
-    // afterwards but the destructor.
+    // Ends our side, drops what still arrives for at most kLingerMax, so that the peer
+    // can read our last words.
+    // Requires: no write pending. Nothing else may be called afterwards but the destructor.
     virtual void close_gently() = 0;
     virtual PeerSubject subject() const = 0;
 };

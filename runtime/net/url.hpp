@@ -40,8 +40,9 @@ struct Endpoint {
     std::string host;  // without brackets; the path of a unix socket
     std::uint16_t port{0};
 };
-// "https://[::1]:6443", "http://db", "unix:///run/x.sock"; default ports 80 and 443; a lone "/"
-// path is accepted. Errors: invalid.
+// "https://[::1]:6443", "http://db", "unix:///run/x.sock"; default ports 80 and 443; a
+// lone "/" path is accepted.
+// Errors: invalid.
 Result<Endpoint> parse_endpoint(std::string_view text);
 // "::1", 6443 -> "[::1]:6443".
 std::string join_host_port(std::string_view host, std::uint16_t port);

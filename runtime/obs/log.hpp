@@ -7,8 +7,8 @@
 // docs/operations.md. Never log secrets, bodies or tokens. error: a human must act; warn: degraded,
 // self-healing; info: a state change; debug: per request. Repeats are held back and counted
 // ("repeats": n on the next line that passes). A line is valid JSON and at most kLineBytesMax
-// bytes: long texts are cut, further fields dropped and "truncated": true added. Thread: any;
-// copies share one core, which lives as long as the last copy.
+// bytes: long texts are cut, further fields dropped and "truncated": true added.
+// Thread: any; copies share one core, which lives as long as the last copy.
 #pragma once
 
 #include "capstan/clock.hpp"

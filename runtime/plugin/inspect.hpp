@@ -1,6 +1,7 @@
 // What a plugin file is, found without running any of its code: bounded reads of the ELF file, its
 // manifest, its dependencies, and the permissions of the file and its directory. `capstan inspect`
-// prints it; the loader obeys it. Thread: any.
+// prints it; the loader obeys it.
+// Thread: any.
 #pragma once
 
 #include "capstan/json.hpp"

@@ -1,6 +1,7 @@
 // The manifest of a plugin, schema 1: what it watches, needs, offers and may do. Pure data, checked
 // whole before any code of the plugin runs. The document format is sdk/share/manifest.schema.json
-// and docs/plugin-guide.md. Thread: any (values).
+// and docs/plugin-guide.md.
+// Thread: any (values).
 #pragma once
 
 #include "capstan/error.hpp"

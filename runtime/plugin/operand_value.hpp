@@ -1,5 +1,6 @@
 // One value inside a predicate: an exact number, a duration, a time, a text, a truth value.
-// Internal to predicates. Thread: any (values).
+// Internal to predicates.
+// Thread: any (values).
 #pragma once
 
 #include "capstan/json.hpp"

@@ -7,11 +7,11 @@
 // kAnyItemItemsMax items) makes the whole predicate true and is reported, because a spurious
 // reconcile is cheap and a lost event is a stuck object.
 //
-// "The object" is the new one; on delete, the old one. `exists`, `absent`, `annotation`,
-// `owned`, `condition`, `deleting`, `labels` without "of", `anyItem`, `len` and `owner` look
-// at it. {"new": …} and {"old": …} do not switch. Transition atoms (`changed`,
-// `labelsChanged`, …) compare old and new with "absent" as a value. Thread: any; compiled
-// predicates are immutable and shared by copies.
+// "The object" is the new one; on delete, the old one. `exists`, `absent`, `annotation`, `owned`,
+// `condition`, `deleting`, `labels` without "of", `anyItem`, `len` and `owner` look at it. {"new":
+// …} and {"old": …} do not switch. Transition atoms (`changed`, `labelsChanged`, …) compare old and
+// new with "absent" as a value.
+// Thread: any; compiled predicates are immutable and shared by copies.
 #pragma once
 
 #include "capstan/error.hpp"

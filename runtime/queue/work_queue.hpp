@@ -17,8 +17,9 @@
 //    at most once a second, and a repaired object waits at most a minute.
 // A parked key waits for an event of its object; periodic wake-ups do not run it.
 // Source: client-go util/workqueue (dirty and processing sets), controller-runtime
-// priorityqueue (merge rules). Thread: none of its own; the owner locks around every call. Time
-// is handed in and never goes back.
+// priorityqueue (merge rules).
+// Thread: none of its own; the owner locks around every call. Time is handed
+// in and never goes back.
 #pragma once
 
 #include "capstan/clock.hpp"

@@ -13,6 +13,29 @@ bool is_word(char c) noexcept {
            c == '_' || c == '.' || c == '/';
 }
 
+bool is_name_text(std::string_view text) {
+    const auto alnum = [](char c) {
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    };
+    const auto inside = [&](char c) { return alnum(c) || c == '-' || c == '_' || c == '.'; };
+    return !text.empty() && text.size() <= 63 && alnum(text.front()) && alnum(text.back()) &&
+           std::all_of(text.begin(), text.end(), inside);
+}
+
+bool is_key(std::string_view text) {
+    const std::size_t slash = text.find('/');
+    if (slash == std::string_view::npos) {
+        return is_name_text(text);
+    }
+    const std::string_view prefix = text.substr(0, slash);
+    const auto inside = [](char c) {
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '.';
+    };
+    return !prefix.empty() && prefix.size() <= 253 &&
+           std::all_of(prefix.begin(), prefix.end(), inside) &&
+           is_name_text(text.substr(slash + 1));
+}
+
 std::optional<std::int64_t> to_integer(std::string_view text) noexcept {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -31,7 +54,9 @@ public:
         skip_space();
         while (at_ < text_.size()) {
             if (terms.size() == LabelSelector::kTermsMax) {
-                return fail(Code::too_large, "a label selector of more than 128 terms");
+                return fail(Code::too_large,
+                            "a label selector of more than " +
+                                std::to_string(LabelSelector::kTermsMax) + " terms");
             }
             CAPSTAN_TRY(auto term, next_term());
             terms.push_back(std::move(term));
@@ -60,6 +85,9 @@ private:
         if (key.empty()) {
             return wrong("expected a label key");
         }
+        if (!is_key(key)) {
+            return wrong("\"" + key + "\" is not a label key");
+        }
         if (negated) {
             return LabelSelector::Term{std::move(key), Op::absent, {}};
         }
@@ -87,7 +115,7 @@ private:
 
     Result<LabelSelector::Term> one_value(std::string key, Op op) {
         skip_space();
-        std::string value(word());
+        CAPSTAN_TRY(std::string value, next_value());
         if ((op == Op::greater || op == Op::less) && !to_integer(value)) {
             return wrong("expected an integer");
         }
@@ -102,9 +130,13 @@ private:
         LabelSelector::Term term{std::move(key), op, {}};
         for (;;) {
             skip_space();
-            term.values.emplace_back(word());
+            CAPSTAN_TRY(std::string value, next_value());
+            term.values.push_back(std::move(value));
             skip_space();
             if (take(")")) {
+                std::sort(term.values.begin(), term.values.end());
+                term.values.erase(std::unique(term.values.begin(), term.values.end()),
+                                  term.values.end());
                 return term;
             }
             if (!take(",")) {
@@ -113,8 +145,16 @@ private:
         }
     }
 
+    Result<std::string> next_value() {
+        std::string value(word());
+        if (!value.empty() && !is_name_text(value)) {
+            return wrong("\"" + value + "\" is not a label value");
+        }
+        return value;
+    }
+
     void skip_space() noexcept {
-        while (at_ < text_.size() && text_[at_] == ' ') {
+        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) {
             ++at_;
         }
     }
@@ -141,27 +181,26 @@ private:
     std::size_t at_{0};
 };
 
-bool term_matches(const LabelSelector::Term& term, const std::string* value) noexcept {
-    using Op = LabelSelector::Op;
-    const auto listed = [&term](const std::string& wanted) {
-        return std::find(term.values.begin(), term.values.end(), wanted) != term.values.end();
+}  // namespace
+
+bool LabelSelector::Term::matches(std::optional<std::string_view> value) const noexcept {
+    const auto listed = [&] {
+        return std::find(values.begin(), values.end(), *value) != values.end();
     };
-    switch (term.op) {
-        case Op::exists: return value != nullptr;
-        case Op::absent: return value == nullptr;
-        case Op::in: return value != nullptr && listed(*value);
-        case Op::not_in: return value == nullptr || !listed(*value);
+    switch (op) {
+        case Op::exists: return value.has_value();
+        case Op::absent: return !value;
+        case Op::in: return value && listed();
+        case Op::not_in: return !value || !listed();
         case Op::greater:
         case Op::less: {
-            const auto left = value != nullptr ? to_integer(*value) : std::nullopt;
-            const auto right = to_integer(term.values.front());
-            return left && right && (term.op == Op::greater ? *left > *right : *left < *right);
+            const auto left = value ? to_integer(*value) : std::nullopt;
+            const auto right = to_integer(values.front());
+            return left && right && (op == Op::greater ? *left > *right : *left < *right);
         }
     }
     return false;
 }
-
-}  // namespace
 
 Result<LabelSelector> LabelSelector::parse(std::string_view text) {
     if (text.size() > kBytesMax) {
@@ -176,8 +215,33 @@ Result<LabelSelector> LabelSelector::parse(std::string_view text) {
 bool LabelSelector::matches(const json::Value* labels) const {
     return std::all_of(terms_.begin(), terms_.end(), [labels](const Term& term) {
         const json::Value* found = labels != nullptr ? labels->find(term.key) : nullptr;
-        return term_matches(term, found != nullptr ? found->if_string() : nullptr);
+        const std::string* text = found != nullptr ? found->if_string() : nullptr;
+        return term.matches(text != nullptr ? std::optional<std::string_view>(*text)
+                                            : std::nullopt);
     });
+}
+
+std::string LabelSelector::to_string() const {
+    std::string text;
+    for (const Term& term : terms_) {
+        text += text.empty() ? "" : ",";
+        std::string values;
+        for (const std::string& value : term.values) {
+            values += (values.empty() && &value == &term.values.front() ? "" : ",") + value;
+        }
+        const bool one = term.values.size() == 1;
+        switch (term.op) {
+            case Op::exists: text += term.key; break;
+            case Op::absent: text += "!" + term.key; break;
+            case Op::greater: text += term.key + ">" + values; break;
+            case Op::less: text += term.key + "<" + values; break;
+            case Op::in: text += term.key + (one ? "=" + values : " in (" + values + ")"); break;
+            case Op::not_in:
+                text += term.key + (one ? "!=" + values : " notin (" + values + ")");
+                break;
+        }
+    }
+    return text;
 }
 
 }  // namespace capstan

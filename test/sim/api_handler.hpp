@@ -1,5 +1,6 @@
-// The embedded API server's core behind a net::ServerHandler, in process: for LocalTransport. The
-// user is a master. Thread: the loop's.
+// The embedded API server's core behind a net::ServerHandler, in process: for
+// LocalTransport. The user is a master.
+// Thread: the loop's.
 #pragma once
 
 #include "runtime/local/apiserver/api_server.hpp"

@@ -1,11 +1,11 @@
 // Regular expressions as the API server understands them (Go's RE2 syntax), matched in linear time.
 //
-// A pattern comes from a CRD and the text from a client, so neither may cost more than a
-// bounded amount: the expression is compiled to a limited program and simulated without
-// backtracking. Supported: literals, ".", classes (ranges, negation, \d \w \s and POSIX names),
-// groups (plain, (?:, (?i:, named), alternation, greedy and lazy repetition with {m,n}, anchors
-// ^ $ \A \z and \b \B. Not supported: \p{…}, multi-line and dot-all flags. Thread: any once
-// compiled; match() keeps no state.
+// A pattern comes from a CRD and the text from a client, so neither may cost more than a bounded
+// amount: the expression is compiled to a limited program and simulated without backtracking.
+// Supported: literals, ".", classes (ranges, negation, \d \w \s and POSIX names), groups (plain,
+// (?:, (?i:, named), alternation, greedy and lazy repetition with {m,n}, anchors ^ $ \A \z and \b
+// \B. Not supported: \p{…}, multi-line and dot-all flags.
+// Thread: any once compiled; match() keeps no state.
 #pragma once
 
 #include "capstan/error.hpp"

@@ -1,176 +1,23 @@
 #include "runtime/local/apiserver/selectors.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+#include <utility>
 
 namespace capstan::local {
-namespace {
-
-std::optional<std::int64_t> to_int(std::string_view text) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) {
-        return std::nullopt;
-    }
-    return value;
-}
-
-bool is_label_char(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.' || c == '/';
-}
-
-}  // namespace
-
-class LabelSelector::Parser {
-public:
-    explicit Parser(std::string_view text) : text_(text), rest_(text) {}
-
-    Answer<std::vector<Term>> run() {
-        std::vector<Term> terms;
-        skip_blanks();
-        while (!rest_.empty()) {
-            Term term;
-            if (!parse_term(term)) {
-                return refuse(bad_request("unable to parse requirement: found '" +
-                                          std::string(rest_.substr(0, 64)) + "' in \"" +
-                                          std::string(text_.substr(0, 256)) + "\""));
-            }
-            terms.push_back(std::move(term));
-            if (terms.size() > kSelectorTermsMax) {
-                return refuse(bad_request("label selector has more than 256 requirements"));
-            }
-            skip_blanks();
-            if (!rest_.empty() && !(take(',') && (skip_blanks(), !rest_.empty()))) {
-                return refuse(bad_request("unable to parse requirement: found '" +
-                                          std::string(rest_.substr(0, 64)) +
-                                          "', expected: ',' or 'end of string'"));
-            }
-        }
-        return terms;
-    }
-
-private:
-    void skip_blanks() {
-        while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\t')) {
-            rest_.remove_prefix(1);
-        }
-    }
-    bool take(char c) {
-        if (rest_.empty() || rest_.front() != c) {
-            return false;
-        }
-        rest_.remove_prefix(1);
-        return true;
-    }
-    std::string word() {
-        std::size_t size = 0;
-        while (size < rest_.size() && is_label_char(rest_[size])) {
-            ++size;
-        }
-        std::string found(rest_.substr(0, size));
-        rest_.remove_prefix(size);
-        return found;
-    }
-    bool value_list(Term& term) {
-        skip_blanks();
-        if (!take('(')) {
-            return false;
-        }
-        while (true) {
-            skip_blanks();
-            term.values.push_back(word());
-            skip_blanks();
-            if (take(')')) {
-                return true;
-            }
-            if (!take(',')) {
-                return false;
-            }
-        }
-    }
-    bool parse_term(Term& term) {
-        skip_blanks();
-        const bool negated = take('!');
-        skip_blanks();
-        term.key = word();
-        if (term.key.empty()) {
-            return false;
-        }
-        skip_blanks();
-        if (negated) {
-            term.op = Operator::absent;
-            return true;
-        }
-        if (rest_.empty() || rest_.front() == ',') {
-            term.op = Operator::exists;
-            return true;
-        }
-        if (take('=')) {
-            take('=');
-            return single(term, Operator::in);
-        }
-        if (take('!')) {
-            return take('=') && single(term, Operator::not_in);
-        }
-        if (take('>') || rest_.front() == '<') {
-            term.op = rest_.front() == '<' && take('<') ? Operator::less : Operator::greater;
-            skip_blanks();
-            const auto bound = to_int(word());
-            term.bound = bound.value_or(0);
-            return bound.has_value();
-        }
-        const std::string op = word();
-        term.op = op == "in" ? Operator::in : Operator::not_in;
-        return (op == "in" || op == "notin") && value_list(term);
-    }
-    bool single(Term& term, Operator op) {
-        term.op = op;
-        skip_blanks();
-        term.values.push_back(word());
-        return true;
-    }
-
-    std::string_view text_;
-    std::string_view rest_;
-};
-
 Answer<LabelSelector> LabelSelector::parse(std::string_view text) {
     LabelSelector selector;
-    CAPSTAN_TRY(selector.terms_, Parser(text).run());
+    auto parsed = capstan::LabelSelector::parse(text);
+    if (!parsed) {
+        return refuse(bad_request("unable to parse requirement: " + parsed.error().message));
+    }
+    selector.selector_ = std::move(parsed).value();
     return selector;
 }
 
-bool LabelSelector::holds(const Term& term, const std::string* value) {
-    const auto listed = [&] {
-        return std::find(term.values.begin(), term.values.end(), *value) != term.values.end();
-    };
-    switch (term.op) {
-        case Operator::in: return value != nullptr && listed();
-        case Operator::not_in: return value == nullptr || !listed();
-        case Operator::exists: return value != nullptr;
-        case Operator::absent: return value == nullptr;
-        case Operator::greater:
-        case Operator::less: {
-            const auto number = value == nullptr ? std::nullopt : to_int(*value);
-            return number &&
-                   (term.op == Operator::greater ? *number > term.bound : *number < term.bound);
-        }
-    }
-    return false;
-}
-
 bool LabelSelector::matches(const json::Value& object) const {
-    if (terms_.empty()) {
-        return true;
-    }
     const json::Value* metadata = object.find("metadata");
-    const json::Value* labels = metadata == nullptr ? nullptr : metadata->find("labels");
-    return std::all_of(terms_.begin(), terms_.end(), [&](const Term& term) {
-        const json::Value* value = labels == nullptr ? nullptr : labels->find(term.key);
-        return holds(term, value == nullptr ? nullptr : value->if_string());
-    });
+    return selector_.matches(metadata == nullptr ? nullptr : metadata->find("labels"));
 }
 
 namespace {

@@ -4,8 +4,9 @@
 #include "runtime/local/apiserver/status.hpp"
 
 #include "capstan/json.hpp"
+#include "capstan/label_selector.hpp"
 
-#include <cstdint>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,24 +15,15 @@ namespace capstan::local {
 
 inline constexpr std::size_t kSelectorTermsMax = 256;
 
-// `k=v,k!=v,k in (a,b),k notin (a),k,!k,k>1,k<9`; comma is AND (apimachinery labels.Parse).
+// capstan::LabelSelector over whole objects; refusals are the API server's.
 class LabelSelector {
 public:
-    static Answer<LabelSelector> parse(std::string_view text);
+    static Answer<LabelSelector> parse(std::string_view text);  // 400
     bool matches(const json::Value& object) const;
-    bool empty() const noexcept { return terms_.empty(); }
+    bool empty() const noexcept { return selector_.empty(); }
 
 private:
-    enum class Operator : std::uint8_t { in, not_in, exists, absent, greater, less };
-    struct Term {
-        std::string key;
-        Operator op{Operator::exists};
-        std::vector<std::string> values;
-        std::int64_t bound{0};
-    };
-    class Parser;
-    static bool holds(const Term& term, const std::string* value);
-    std::vector<Term> terms_;
+    capstan::LabelSelector selector_;
 };
 
 // `metadata.name=x,status.phase!=Failed`; `\` escapes comma, equals sign and backslash in values.

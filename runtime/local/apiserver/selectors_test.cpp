@@ -60,7 +60,10 @@ INSTANTIATE_TEST_SUITE_P(Grammar,
                                          LabelRow{"a=b,", -1},
                                          LabelRow{"n>x", -1},
                                          LabelRow{"a b", -1},
-                                         LabelRow{"a!b", -1}));
+                                         LabelRow{"a!b", -1},
+                                         LabelRow{"/a", -1},
+                                         LabelRow{"a=-x", -1},
+                                         LabelRow{"app\t=\tetcd", 1}));
 
 TEST(FieldSelectors, ComparesPathsAndEscapes) {
     const json::Value object = {{"metadata", {{"name", "a,b"}, {"namespace", "n"}}},

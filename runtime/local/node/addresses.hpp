@@ -25,8 +25,8 @@ public:
     // with its own address).
     AddressBook(std::string path, std::string prefix);
 
-    // The pod's address; a new one is taken from the free ones on which nobody listens, and
-    // saved. Errors: overloaded (none free), unavailable (the file cannot be written;
+    // The pod's address; a new one is taken from the free ones on which nobody listens, and saved.
+    // Errors: overloaded (none free), unavailable (the file cannot be written;
     // nothing was given out).
     Result<std::string> address_of(const ObjectKey& pod);
     std::optional<std::string> known(const ObjectKey& pod) const;

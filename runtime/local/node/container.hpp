@@ -30,9 +30,10 @@ public:
     Container(const Container&) = delete;
     Container& operator=(const Container&) = delete;
 
-    // Reads the record; a process that still runs is watched, one that is gone counts as ended with
-    // unknown code. Errors: unavailable (the record cannot be read or is damaged: nothing is
-    // running under our name then, unless find_by_environment says otherwise).
+    // Reads the record; a process that still runs is watched, one that is gone counts as
+    // ended with unknown code.
+    // Errors: unavailable (the record cannot be read or is damaged: nothing is running under our
+    // name then, unless find_by_environment says otherwise).
     Result<void> adopt();
 
     // Requires: not running. `request.log_path` is filled in. A failed start is recorded as

@@ -24,8 +24,9 @@ struct PayloadFile {
 };
 using Payload = std::map<std::string, PayloadFile>;  // relative path -> file
 
-// Makes `dir` show exactly `payload`; a reader sees all of the old or all of the new. False:
-// nothing to change. Errors: invalid (a path that leaves the directory), unavailable.
+// Makes `dir` show exactly `payload`; a reader sees all of the old or all of the new.
+// False: nothing to change.
+// Errors: invalid (a path that leaves the directory), unavailable.
 Result<bool> write_payload(const std::string& dir, const Payload& payload);
 
 struct VolumeContext {
