@@ -77,7 +77,7 @@ Outcome failed_step(
         report.description = "The operation is tried again: " + error.message;
         const char* verb = step.kind == Step::Kind::remove ? "ERR_DELETE_" : "ERR_SYNC_";
         report.problems.push_back({verb + step.code, error.message});
-        report.support = plan.report ? plan.report->support : std::nullopt;
+        report.refused = plan.report ? plan.report->refused : std::nullopt;
         if (auto written = write_status(call, world, report); !written) {
             return Outcome::failed(written.error());
         }

@@ -135,8 +135,8 @@ std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate) {
     if (!member_gate) {
         return Refusal{"GateDisabled",
                        "Feature gate EtcdMember of plugin etcd.capstan.dev is off, and this "
-                       "version runs clusters only "
-                       "with it on; set plugins.etcd.featureGates.EtcdMember to true"};
+                       "version runs clusters only with it on; set "
+                       "plugins.etcd.featureGates.EtcdMember to true"};
     }
     const char* tls = spec.etcd.client_url_tls ? "spec.etcd.clientUrlTls"
                       : spec.etcd.peer_url_tls ? "spec.etcd.peerUrlTls"
@@ -145,6 +145,14 @@ std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate) {
     if (tls != nullptr) {
         return Refusal{"TLSNotSupported",
                        std::string(tls) + " asks for TLS, which this version cannot set up yet"};
+    }
+    if (spec.backup.store) {
+        // Running without it is no way out: a cluster whose backups exist must be restored from
+        // them, never begun empty.
+        return Refusal{
+            "BackupsNotSupported",
+            "spec.backup.store asks for backups, which this version can neither take nor "
+            "restore yet"};
     }
     if (spec.etcd.bootstrap_with_existing_cluster) {
         return Refusal{"BootstrapNotSupported",
@@ -165,15 +173,6 @@ std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate) {
         return Refusal{"ImageNotUsable",
                        "spec.backup.image must be a capstan image; \"" +
                            spec.backup.image->substr(0, 256) + "\" is the one of backup-restore"};
-    }
-    return std::nullopt;
-}
-
-std::optional<Refusal> limitation(const api::Etcd& etcd) {
-    if (etcd.spec.backup.store) {
-        return Refusal{"BackupsNotTaken",
-                       "The cluster runs, but spec.backup.store is not used: this version takes no "
-                       "backups yet"};
     }
     return std::nullopt;
 }

@@ -95,7 +95,5 @@ struct Refusal {
 };
 // What keeps the Etcd from being carried out at all; nullopt: nothing.
 std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate);
-// What is accepted but not done yet.
-std::optional<Refusal> limitation(const api::Etcd& etcd);
 
 }  // namespace capstan::etcd

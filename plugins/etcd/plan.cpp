@@ -140,7 +140,7 @@ Plan refuse(const World& world, const Refusal& why, std::string code) {
     plan.report->state = "Error";
     plan.report->description = why.message;
     plan.report->problems.push_back({std::move(code), why.message});
-    plan.report->support = Report::Support{false, why.reason, why.message};
+    plan.report->refused = why;
     const auto& status = world.etcd.status;
     if (!status || !status->last_operation || status->last_operation->description != why.message) {
         plan.event_reason = why.reason;
@@ -236,9 +236,6 @@ Result<Plan> spec_plan(const World& world, const Cluster& cluster) {
         plan.report->description =
             "Waiting for member " + rollout.waiting_for + " to run with its new configuration";
         plan.again = kLookAgain;
-    }
-    if (const auto limit = limitation(etcd)) {
-        plan.report->support = Report::Support{true, limit->reason, limit->message};
     }
     if (asked_for(etcd)) {
         plan.last.push_back(drop_operation_annotations(etcd));

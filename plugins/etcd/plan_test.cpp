@@ -159,9 +159,8 @@ TEST_P(Refused, AppliesNothingAndSaysWhy) {
     EXPECT_TRUE(plan.steps.empty());
     ASSERT_TRUE(plan.report);
     EXPECT_EQ(plan.report->state, "Error");
-    ASSERT_TRUE(plan.report->support);
-    EXPECT_FALSE(plan.report->support->supported);
-    EXPECT_EQ(plan.report->support->reason, GetParam().reason);
+    ASSERT_TRUE(plan.report->refused);
+    EXPECT_EQ(plan.report->refused->reason, GetParam().reason);
     ASSERT_EQ(plan.report->problems.size(), 1u);
     EXPECT_EQ(plan.report->problems[0].code, GetParam().code);
     EXPECT_EQ(plan.event_reason, GetParam().reason);
@@ -187,6 +186,10 @@ INSTANTIATE_TEST_SUITE_P(
                     RefusedRow{"backup_tls",
                                [](World& w) { w.etcd.spec.backup.tls.emplace(); },
                                "TLSNotSupported",
+                               "ERR_SPEC_NOT_SUPPORTED"},
+                    RefusedRow{"backup_store",
+                               [](World& w) { w.etcd.spec.backup.store.emplace(); },
+                               "BackupsNotSupported",
                                "ERR_SPEC_NOT_SUPPORTED"},
                     RefusedRow{"wrapper_image",
                                [](World& w) {
@@ -228,16 +231,6 @@ TEST(EtcdPlan, ARefusalKeepsWhatTheStatusSaid) {
     EXPECT_TRUE(world.etcd.status->conditions.empty());
     EXPECT_TRUE(world.etcd.status->last_errors.empty());
     EXPECT_EQ(world.etcd.status->observed_generation, 2);
-}
-
-TEST(EtcdPlan, AStoreIsAcceptedAndTheLimitSaid) {
-    World world = world_of(1);
-    world.etcd.spec.backup.store.emplace();
-    const Plan plan = plan_of(world);
-    EXPECT_TRUE(has(plan.steps, "apply StatefulSet main"));
-    ASSERT_TRUE(plan.report->support);
-    EXPECT_TRUE(plan.report->support->supported);
-    EXPECT_EQ(plan.report->support->reason, "BackupsNotTaken");
 }
 
 TEST(EtcdPlan, AddedMembersArePostedAsLearnersOnce) {

@@ -74,13 +74,13 @@ std::vector<api::LastError> last_errors(const std::vector<api::LastError>& old,
 }
 
 api::Condition condition(const api::Condition* old,
-                         const Report::Support& support,
+                         const Refusal& refused,
                          const std::string& now) {
     api::Condition made;
     made.type = kConditionSpecSupported;
-    made.status = support.supported ? "True" : "False";
-    made.reason = support.reason;
-    made.message = cut(support.message);
+    made.status = "False";
+    made.reason = refused.reason;
+    made.message = cut(refused.message);
     const bool same_status = old != nullptr && old->status == made.status;
     made.last_transition_time = same_status ? old->last_transition_time : now;
     const bool same = same_status && old->reason == made.reason && old->message == made.message;
@@ -116,8 +116,8 @@ json::Value wanted_status(const api::Etcd& etcd,
         made.selector = "app.kubernetes.io/managed-by=" + std::string(kManagedBy) +
                         ",app.kubernetes.io/part-of=" + etcd.metadata.name;
     }
-    if (report.support) {
-        made.conditions.push_back(condition(support_condition(old), *report.support, now));
+    if (report.refused) {
+        made.conditions.push_back(condition(support_condition(old), *report.refused, now));
     }
     return pick(made);
 }

@@ -6,6 +6,7 @@
 
 #include "api/etcd.hpp"
 #include "capstan/clock.hpp"
+#include "plugins/etcd/cluster.hpp"
 
 #include <optional>
 #include <string>
@@ -26,13 +27,8 @@ struct Report {
         std::string code;
         std::string description;
     };
-    std::vector<Problem> problems;  // lastErrors
-    struct Support {
-        bool supported{true};
-        std::string reason;
-        std::string message;
-    };
-    std::optional<Support> support;                   // condition SpecSupported; nullopt: none
+    std::vector<Problem> problems;   // lastErrors
+    std::optional<Refusal> refused;  // condition SpecSupported=False; nullopt: none
     std::optional<std::int64_t> observed_generation;  // nullopt: keep
     // true: status.etcd and selector name our objects; nullopt: keep
     std::optional<bool> references;

@@ -164,7 +164,7 @@ capstan_rc apply(capstan_call* handle,
     if (!key) {
         return report(key.error());
     }
-    const std::string& manager = call.unit->manifest().field_manager;
+    const std::string& manager = call.unit->field_manager();
     if (manager.empty()) {
         return report(CAPSTAN_E_INVALID, "the manifest has no fieldManager");
     }
@@ -229,7 +229,7 @@ capstan_rc patch(capstan_call* handle,
     kube::PatchOptions options;
     options.type = type == CAPSTAN_PATCH_JSON ? kube::PatchType::json : kube::PatchType::merge;
     options.subresource = text(sub);
-    options.field_manager = call.unit->manifest().field_manager;
+    options.field_manager = call.unit->field_manager();
     options.deadline = request_deadline(call);
     kube::Client& client = call.core->parts.client;
     auto object = await_object(call,
@@ -280,7 +280,7 @@ capstan_rc create(capstan_call* handle,
         return report(key.error());
     }
     kube::WriteOptions options;
-    options.field_manager = call.unit->manifest().field_manager;
+    options.field_manager = call.unit->field_manager();
     options.deadline = request_deadline(call);
     kube::Client& client = call.core->parts.client;
     auto object = await_object(call,

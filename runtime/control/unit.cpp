@@ -1,6 +1,7 @@
 #include "runtime/control/unit.hpp"
 
 #include "runtime/control/host_tables.hpp"
+#include "runtime/plugin/variables.hpp"
 
 #include <algorithm>
 
@@ -17,10 +18,29 @@ Unit::Unit(std::shared_ptr<Core> core, const plugin::Manifest& manifest)
 
 Unit::~Unit() = default;
 
+namespace {
+
+constexpr std::size_t kFieldManagerBytesMax = 128;  // the API server's limit
+
+Result<std::string> expand_field_manager(const Core& core, const std::string& text) {
+    CAPSTAN_TRY(auto name, plugin::expand_variables(text, core.parts.environment));
+    if (name.size() > kFieldManagerBytesMax) {
+        return fail(Code::invalid, "\"" + name + "\" is longer than 128 bytes");
+    }
+    return name;
+}
+
+}  // namespace
+
 Result<void> Unit::attach(Plugin plugin) {
     plugin_ = std::move(plugin);
     config_json_ = plugin_.config.is_object() ? json::dump(plugin_.config) : "{}";
     const plugin::Manifest& m = plugin_.manifest;
+    auto manager = expand_field_manager(*core_, m.field_manager);
+    if (!manager) {
+        return fail(with_context(std::move(manager).error(), m.id + ": fieldManager"));
+    }
+    field_manager_ = std::move(manager).value();
     for (const plugin::ControllerSpec& spec : m.controllers) {
         const auto given = plugin_.max_concurrent.find(spec.name);
         const std::uint32_t workers =

@@ -54,6 +54,8 @@ public:
     const Plugin& plugin() const noexcept { return plugin_; }
     const std::string& short_name() const noexcept { return short_name_; }  // "etcd"
     const std::string& config_json() const noexcept { return config_json_; }
+    // The manifest's, with its variables filled in; empty: none. [any]
+    const std::string& field_manager() const noexcept { return field_manager_; }
     const obs::Log& log() const noexcept { return log_; }
     const std::vector<std::unique_ptr<Controller>>& controllers() const noexcept {
         return controllers_;
@@ -98,7 +100,7 @@ private:
     const std::shared_ptr<Core> core_;
     capstan_host host_;
     Plugin plugin_;
-    std::string short_name_, config_json_;
+    std::string short_name_, config_json_, field_manager_;
     obs::Log log_;
     std::vector<std::unique_ptr<Controller>> controllers_;
     std::vector<std::unique_ptr<ServiceRunner>> services_;

@@ -1,6 +1,7 @@
 #include "runtime/plugin/manifest.hpp"
 
 #include "runtime/plugin/manifest_reader.hpp"
+#include "runtime/plugin/variables.hpp"
 
 #include <algorithm>
 #include <set>
@@ -134,6 +135,9 @@ void read_identity(StrictObject& top, Manifest& manifest) {
     manifest.field_manager = top.text("fieldManager");
     if (manifest.field_manager.size() > 128) {
         top.problem("fieldManager", "is longer than 128 bytes");
+    }
+    if (!has_only_whole_variables(manifest.field_manager)) {
+        top.problem("fieldManager", "a \"$\" begins a variable, as in \"operator-$(POD_NAME)\"");
     }
     manifest.finalizers = top.texts("finalizers");
     for (const std::string& finalizer : manifest.finalizers) {

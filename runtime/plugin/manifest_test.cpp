@@ -135,6 +135,10 @@ INSTANTIATE_TEST_SUITE_P(
             "",
             "/fieldManager: missing; a plugin with the permission to patch applies under a field "
             "manager"},
+        Row{"variable_in_field_manager",
+            R"("fieldManager": "capstan-etcd")",
+            R"("fieldManager": "capstan-$POD_NAME")",
+            "/fieldManager: a \"$\" begins a variable, as in \"operator-$(POD_NAME)\""},
         Row{"no_primary",
             R"("role": "for")",
             R"("role": "owns")",

@@ -73,8 +73,37 @@ std::string_view to_string(Kind kind) noexcept {
     return "null";
 }
 
+Value::Value(const char* value) : data_(std::string(value)) {}
+Value::Value(std::string_view value) : data_(std::string(value)) {}
+Value::Value(std::string value) noexcept : data_(std::move(value)) {}
+Value::Value(Array value) noexcept : data_(std::move(value)) {}
 Value::Value(Object value) noexcept : data_(std::move(value)) {}
 Value::Value(std::initializer_list<Member> members) : data_(Object(members)) {}
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+Value::~Value() = default;
+
+Member::Member(std::string_view member_key, Value member_value)
+    : key(member_key), value(std::move(member_value)) {}
+Member::Member(const Member& other) = default;
+Member::Member(Member&& other) noexcept = default;
+Member& Member::operator=(const Member& other) = default;
+Member& Member::operator=(Member&& other) noexcept = default;
+Member::~Member() = default;
+
+Value object() {
+    return Value(Object{});
+}
+
+Value list() {
+    return Value(Array{});
+}
+
+Value list(std::initializer_list<Value> items) {
+    return Value(Array(items));
+}
 
 Kind Value::kind() const noexcept {
     return static_cast<Kind>(data_.index());

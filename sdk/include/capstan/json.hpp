@@ -63,13 +63,20 @@ public:
         requires(std::is_integral_v<I> && !std::is_same_v<I, bool> && !std::is_same_v<I, char>)
     Value(I value) noexcept : data_(static_cast<std::int64_t>(value)) {}  // requires: fits int64
     Value(double value) noexcept : data_(value) {}
-    Value(const char* value) : data_(std::string(value)) {}
-    Value(std::string_view value) : data_(std::string(value)) {}
-    Value(std::string value) noexcept : data_(std::move(value)) {}
-    Value(Array value) noexcept : data_(std::move(value)) {}
+    Value(const char* value);
+    Value(std::string_view value);
+    Value(std::string value) noexcept;
+    Value(Array value) noexcept;
     Value(Object value) noexcept;
     // an object, always; an empty {} is null: use json::object()
     Value(std::initializer_list<Member> members);
+    // Out of line: literals of nested objects expand to many of these, and inlined they would make
+    // up most of a plugin's code and of its compile time.
+    Value(const Value& other);
+    Value(Value&& other) noexcept;
+    Value& operator=(const Value& other);
+    Value& operator=(Value&& other) noexcept;
+    ~Value();
 
     Kind kind() const noexcept;
     bool is_null() const noexcept { return kind() == Kind::null; }
@@ -110,21 +117,19 @@ private:
 };
 
 struct Member {
-    Member(std::string_view member_key, Value member_value)
-        : key(member_key), value(std::move(member_value)) {}
+    Member(std::string_view member_key, Value member_value);
+    Member(const Member& other);
+    Member(Member&& other) noexcept;
+    Member& operator=(const Member& other);
+    Member& operator=(Member&& other) noexcept;
+    ~Member();
     std::string key;
     Value value;
 };
 
-inline Value object() {
-    return Value(Object{});
-}
-inline Value list() {
-    return Value(Array{});
-}
-inline Value list(std::initializer_list<Value> items) {
-    return Value(Array(items));
-}
+Value object();  // {}
+Value list();    // []
+Value list(std::initializer_list<Value> items);
 
 // Borrowed, checked reading. Lives no longer than the Value it was made from. Missing members and
 // wrong kinds travel along and surface, with the whole path, in the final as_…() call.
