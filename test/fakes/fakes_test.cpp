@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -195,6 +197,55 @@ TEST_F(Transport, EndsASilentStreamAtItsIdleLimit) {
     open({.idle_max = 30s});
     loop.run_for(31s);
     EXPECT_EQ(end, "timeout");
+}
+
+// A server usually keeps its exchange in what on_closed() was given; when transport and loop end
+// before anything is told, nothing of it may stay.
+TEST(TransportEnd, LetsGoOfExchangesThatOwnThemselves) {
+    std::vector<std::weak_ptr<net::ServerExchange>> seen;
+    int closed = 0;
+    const auto keep = [&](std::shared_ptr<net::ServerExchange> exchange) {
+        seen.push_back(exchange);
+        if (exchange->method() == "PUT") {
+            exchange->read_all(10, [exchange](const Result<std::string>&) {});
+        } else {
+            exchange->start(200, {});
+            exchange->write("x", [exchange](const Result<void>&) {});
+        }
+        exchange->on_closed([&closed, exchange] { ++closed; });
+    };
+    VirtualLoop loop;
+    std::optional<LocalTransport> transport;
+    transport.emplace(
+        loop, keep, LocalTransportOptions{.latency = 1ms, .certificate_organizations = {}});
+    transport->set_faults([](const net::HttpRequest& request) {
+        return Fault{.duplicate = request.target == "/twice"};
+    });
+    const auto open = [&](std::string method, std::string target, bool body) {
+        return transport->stream(
+            {.method = std::move(method), .target = std::move(target)}, {.body_follows = body}, {});
+    };
+    const auto watch = open("GET", "/", false);
+    const auto twice = open("GET", "/twice", false);
+    const auto endless = open("PUT", "/", true);
+    auto dropped = open("GET", "/", false);
+    loop.run_for(10ms);
+    ASSERT_EQ(seen.size(), 5u);
+    transport->cut_all();
+    dropped.reset();  // its server has not been told yet
+    transport->set_partitioned(true);
+    transport.reset();
+    EXPECT_EQ(closed, 0);
+    loop.run_ready();
+    EXPECT_EQ(closed, 5) << "as long as the loop runs, servers are told";
+    for (const auto& exchange : seen) {
+        EXPECT_TRUE(exchange.expired());
+    }
+    transport.emplace(loop, keep, LocalTransportOptions{});
+    const auto last = open("GET", "/", false);
+    loop.run_ready();
+    transport.reset();
+    // The rest is the leak checker's: the loop ends with the news still on its way.
 }
 
 TEST_F(Transport, HoldsBackAWriterWhenNobodyReads) {

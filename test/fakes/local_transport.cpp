@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace capstan::test {
@@ -112,6 +113,31 @@ struct Session : std::enable_shared_from_this<Session> {
         if (closed) {
             std::exchange(closed, nullptr)();
         }
+    }
+    // The transport goes: the client hears nothing more, the server that its peer went away. What
+    // the two wait for may own the exchange and so this session, so it is given away and not kept
+    // here: a loop that ends before its tasks have run still destroys them.
+    void abandon() {
+        client_open = false;
+        server_open = false;
+        request_ended = true;
+        const auto unheard = std::make_tuple(std::exchange(done, nullptr),
+                                             std::exchange(handler, {}),
+                                             std::exchange(unflushed, {}),
+                                             std::exchange(held, {}),
+                                             std::exchange(timers, {}),
+                                             std::move(deadline),
+                                             std::move(idle));
+        loop.post([self = shared_from_this(),
+                   read = std::exchange(wanted, nullptr),
+                   told = std::exchange(closed, nullptr)] {
+            if (read) {
+                read();
+            }
+            if (told) {
+                told();
+            }
+        });
     }
     void fail_client(Error error) {
         if (!client_open) {
@@ -424,10 +450,8 @@ LocalTransport::LocalTransport(net::Loop& loop,
 
 LocalTransport::~LocalTransport() {
     for (const auto& weak : std::exchange(state_->sessions, {})) {
-        if (const auto session = weak.lock(); session && session->client_open) {
-            session->done = nullptr;
-            session->handler = {};
-            session->close_client();
+        if (const auto session = weak.lock()) {
+            session->abandon();
         }
     }
 }
@@ -498,6 +522,7 @@ void dispatch(const std::shared_ptr<State>& state, const std::shared_ptr<Session
             ghost->request_body = session->request_body;
             ghost->request_ended = true;
             ghost->client_open = false;
+            state->sessions.push_back(ghost);
             state->handler(std::make_shared<ServerEnd>(ghost));
         }
         state->handler(std::make_shared<ServerEnd>(session));
@@ -533,7 +558,7 @@ std::unique_ptr<net::HttpStream> LocalTransport::stream(net::HttpRequest request
 
 std::size_t LocalTransport::cut_all() {
     std::size_t count = 0;
-    for (const auto& weak : std::exchange(state_->sessions, {})) {
+    for (const auto& weak : state_->sessions) {
         if (const auto session = weak.lock(); session && session->client_open) {
             ++count;
             session->after(
