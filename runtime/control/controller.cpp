@@ -24,12 +24,24 @@ Controller::Controller(Unit& unit, const plugin::ControllerSpec& spec, std::uint
       log_(unit.log().with({{"controller", label_}})),
       metrics_(std::make_unique<ControllerMetrics>(unit.core()->metrics, label_, workers)),
       signal_(unit.core()->parts.threads.make_signal()),
-      queue_(queue::Options{
-          [core = unit.core()] { return core->random_unit(); }, metrics_.get(), queue::kKeysMax}) {}
+      queue_(queue::Options{[core = unit.core()] { return core->random_unit(); },
+                            metrics_.get(),
+                            unit.core()->options.queue_keys_max}) {}
 
 Controller::~Controller() = default;
 
 Result<void> Controller::enqueue(const ObjectKey& key, const queue::AddOptions& options) {
+    Result<void> added = add(key, options, false);
+    if (!added && added.error().code == Code::overloaded) {
+        log_.warn("queue is full; keys are looked for again when there is room",
+                  {{"error", added.error().message}});
+    }
+    return added;
+}
+
+Result<void> Controller::add(const ObjectKey& key,
+                             const queue::AddOptions& options,
+                             bool refilling) {
     Result<void> added = ok();
     {
         const std::lock_guard lock(mutex_);
@@ -40,12 +52,10 @@ Result<void> Controller::enqueue(const ObjectKey& key, const queue::AddOptions& 
             wanted.delay = std::max<std::chrono::nanoseconds>(wanted.delay, kHotPause);
         }
         added = queue_.add(unit_.core()->now(), key, wanted);
+        dropped_ = dropped_ || (!added && !refilling);
     }
     if (added) {
         signal_->notify();
-    } else if (added.error().code == Code::overloaded) {
-        log_.warn("queue is full; keys are looked for again when there is room",
-                  {{"error", added.error().message}});
     }
     return added;
 }

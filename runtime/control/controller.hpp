@@ -77,7 +77,9 @@ private:
                    bool forced);
     void check_synced();
     void arm_resync();
+    Result<void> add(const ObjectKey& key, const queue::AddOptions& options, bool refilling);
     void refill_after_overflow();
+    void refill();
     plugin::MapLookups lookups();
 
     Unit& unit_;
@@ -91,6 +93,14 @@ private:
     // Loop only:
     std::vector<std::unique_ptr<WatchState>> watches_;
     std::unique_ptr<net::Timer> resync_timer_;
+    // The way of a refill once round the keys of the cache, in their order.
+    struct Refill {
+        bool active{false};
+        bool wrapped{false};
+        ObjectKey from;  // it ends behind this one
+        ObjectKey last;  // the last one that found room
+    };
+    Refill refill_;
 
     std::atomic<bool> synced_{false};
     mutable std::mutex mutex_;  // guards what follows
@@ -100,6 +110,7 @@ private:
     bool open_{false};     // running and synced
     bool started_{false};  // has workers
     bool stopping_{false};
+    bool dropped_{false};  // an add found no room since the last refill began
     std::vector<std::shared_ptr<Worker>> workers_;
     std::size_t stuck_{0};
     struct Held {

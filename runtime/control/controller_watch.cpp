@@ -4,6 +4,7 @@
 #include "runtime/control/unit.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace capstan::control {
 
@@ -279,14 +280,50 @@ void Controller::arm_resync() {
 
 // Keys that found no room are known to the cache: they are added again when there is room.
 void Controller::refill_after_overflow() {
-    bool refill = false;
+    bool has_room = false;
     {
         const std::lock_guard lock(mutex_);
-        refill = queue_.take_overflow();
+        has_room = queue_.take_overflow();
     }
-    if (refill) {
-        unit_.core()->parts.loop.post(
-            [this, unit = unit_.shared_from_this()] { enqueue_all(queue::Reason::forced); });
+    if (has_room) {
+        unit_.core()->parts.loop.post([this, unit = unit_.shared_from_this()] { refill(); });
+    }
+}
+
+// With more keys than room the first of them would fill the queue each time: a refill goes on where
+// the last one found no more room, once round for what was dropped before it began.
+void Controller::refill() {
+    const auto& handle = watches_.front()->handle;
+    if (handle == nullptr) {
+        return;
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        if (std::exchange(dropped_, false)) {
+            refill_.active = true;
+            refill_.wrapped = false;
+            refill_.from = refill_.last;
+        }
+    }
+    const std::vector<cache::ObjectPtr> objects = handle->store()->list();
+    auto next = std::upper_bound(
+        objects.begin(), objects.end(), refill_.last, [](const ObjectKey& key, const auto& object) {
+            return key < object->key();
+        });
+    while (refill_.active) {
+        if (next == objects.end() && !refill_.wrapped) {
+            refill_.wrapped = true;
+            next = objects.begin();
+        }
+        if (next == objects.end() || (refill_.wrapped && refill_.from < (*next)->key())) {
+            refill_.active = false;
+            return;
+        }
+        if (!add((*next)->key(), {queue::Reason::forced, queue::kPriorityLow, {}}, true)) {
+            return;  // the queue has noted it: the next refill goes on here
+        }
+        refill_.last = (*next)->key();
+        ++next;
     }
 }
 

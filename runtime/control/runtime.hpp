@@ -25,6 +25,7 @@
 #include "runtime/obs/log.hpp"
 #include "runtime/obs/metrics.hpp"
 #include "runtime/plugin/manifest.hpp"
+#include "runtime/queue/work_queue.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -85,6 +86,7 @@ struct Parts {
 struct RuntimeOptions {
     std::string identity{"capstan"};  // reportingInstance of Events
     std::chrono::nanoseconds call_grace{kCallGrace};
+    std::size_t queue_keys_max{queue::kKeysMax};  // per controller
 };
 
 struct Plugin {

@@ -39,6 +39,8 @@ struct TestPlugin {
     std::function<Result<void>(Setup&)> on_create;  // may be empty
     // Instead of the C++ adapter: a table of the test's own.
     const capstan_plugin* table{nullptr};
+    // Changes the adapter's table; may be empty.
+    std::function<capstan_plugin(capstan_plugin)> wrap;
 };
 
 // A manifest with one controller "main" on v1/ConfigMap that owns v1/Secret; `extra` is
@@ -50,6 +52,7 @@ struct WorldOptions {
     std::chrono::nanoseconds latency{std::chrono::milliseconds(1)};
     std::chrono::nanoseconds watch_delay{0};  // every piece of a watch
     obs::Level log_level{obs::Level::info};
+    std::size_t queue_keys_max{queue::kKeysMax};  // per controller
 };
 
 class World {
@@ -97,6 +100,7 @@ public:
 private:
     WorldOptions options_;
     std::vector<TestPlugin> plugins_;
+    std::vector<std::unique_ptr<capstan_plugin>> wrapped_;
     std::uint64_t writes_{0};
     std::uint64_t requests_seen_{0};
 };
