@@ -7,13 +7,10 @@
 #include <stdexcept>
 
 // An instance that panicked, or whose call never came back, is left alone and not destroyed
-// (docs/operations.md): under a leak checker that is what these tests ask for. TODO(test):
-// watches that are open when such a world ends keep each other alive (the call, the fake's
-// session); find who should let go.
+// (docs/operations.md): under a leak checker that is what these tests ask for.
 extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() {
-    return "leak:capstan::control::Unit::make_instance\nleak:WatchCall\nleak:capstan::cache::"
-           "Informer::open_watch\n";
+    return "leak:capstan::control::Unit::make_instance\n";
 }
 
 namespace capstan::test {
