@@ -76,7 +76,12 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::create(net::IoLoop& loop,
 
 Result<void> LocalCluster::open_directory() {
     CAPSTAN_TRY(local::make_dirs(options_.dir));
-    CAPSTAN_TRY(etcd_dir_, find_etcd_dir(options_.dir));
+    auto etcd_dir = find_etcd_dir(options_.dir, options_.etcd_dir);
+    if (etcd_dir) {
+        etcd_dir_ = std::move(etcd_dir).value();
+    } else if (options_.with_operator) {  // who only ends things starts no etcd
+        return fail(etcd_dir.error());
+    }
     CAPSTAN_TRY(identity_, LocalIdentity::load_or_create(options_.dir, loop_.wall_now()));
     tokens_ = std::make_unique<PodTokens>(identity_.token_key);
     const std::string path = options_.dir + "/capstan.log";

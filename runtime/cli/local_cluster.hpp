@@ -30,7 +30,8 @@ namespace capstan::cli {
 struct LocalClusterOptions {
     std::string dir;  // absolute
     std::uint16_t port{0};
-    std::string config;  // operator configuration file, or empty
+    std::string config;    // operator configuration file, or empty
+    std::string etcd_dir;  // or empty
     bool with_operator{true};
     std::function<void(const std::string&)> notice;  // a line for people
 };

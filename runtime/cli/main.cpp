@@ -20,6 +20,10 @@ void add_local_commands(CLI::App& app, UpOptions& up, std::string& down_dir, lon
     command->add_option("--dir", up.dir, "where everything is kept")->capture_default_str();
     command->add_option(
         "--port", up.port, "port of the API server (default: that of last time, else any)");
+    command->add_option("--etcd-dir",
+                        up.etcd_dir,
+                        "directory that holds the program etcd (default: CAPSTAN_ETCD_DIR, "
+                        "etcd/bin below --dir, PATH)");
     command
         ->add_option(
             "--config", up.config, "operator configuration to use instead of the built-in one")

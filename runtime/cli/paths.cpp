@@ -52,7 +52,13 @@ Result<Paths> Paths::find() {
     return paths;
 }
 
-Result<std::string> find_etcd_dir(const std::string& dir) {
+Result<std::string> find_etcd_dir(const std::string& dir, const std::string& chosen) {
+    if (!chosen.empty()) {
+        if (is_program(fs::path(chosen) / "etcd")) {
+            return absolute_path(chosen);
+        }
+        return fail(Code::not_found, "--etcd-dir " + chosen + " holds no program etcd");
+    }
     if (const char* given = std::getenv("CAPSTAN_ETCD_DIR")) {
         if (is_program(fs::path(given) / "etcd")) {
             return absolute_path(given);
@@ -76,7 +82,7 @@ Result<std::string> find_etcd_dir(const std::string& dir) {
     return fail(Code::not_found,
                 "there is no program etcd in " + dir +
                     "/etcd/bin or PATH; remedy: tools/fetch-etcd " + dir +
-                    "/etcd, or set CAPSTAN_ETCD_DIR to the directory that holds it");
+                    "/etcd, or --etcd-dir with the directory that holds it");
 }
 
 std::string absolute_path(const std::string& path) {

@@ -22,10 +22,10 @@ struct Paths {
     static Result<Paths> find();
 };
 
-// Directories that may hold etcd, best first: $CAPSTAN_ETCD_DIR,
-// .capstan/etcd/bin of `dir`, then $PATH.
+// Directories that may hold etcd, best first: `chosen` (--etcd-dir), $CAPSTAN_ETCD_DIR,
+// .capstan/etcd/bin of `dir`, then $PATH. One that was named and holds no etcd is an error.
 // Errors: not_found, with the remedy.
-Result<std::string> find_etcd_dir(const std::string& dir);
+Result<std::string> find_etcd_dir(const std::string& dir, const std::string& chosen = {});
 
 std::string absolute_path(const std::string& path);
 // sorted, absolute

@@ -300,10 +300,9 @@ int run_up(const UpOptions& given) {
         return complain(paths.error(), 2);
     }
     const auto loop = net::make_loop();
-    auto cluster =
-        LocalCluster::create(*loop,
-                             paths.value(),
-                             {absolute_path(options.dir), options.port, options.config, true, say});
+    LocalClusterOptions parts{
+        absolute_path(options.dir), options.port, options.config, options.etcd_dir, true, say};
+    auto cluster = LocalCluster::create(*loop, paths.value(), std::move(parts));
     if (!cluster) {
         return complain(cluster.error(), exit_code_of(cluster.error()));
     }
@@ -339,7 +338,7 @@ int run_down(const std::string& dir) {
     }
     const auto loop = net::make_loop();
     auto cluster =
-        LocalCluster::create(*loop, paths.value(), {absolute_path(dir), 0, {}, false, say});
+        LocalCluster::create(*loop, paths.value(), {absolute_path(dir), 0, {}, {}, false, say});
     if (!cluster) {
         return complain(cluster.error(), exit_code_of(cluster.error()));
     }

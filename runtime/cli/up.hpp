@@ -19,6 +19,7 @@ struct UpOptions {
     std::chrono::seconds timeout{180};
     // operator configuration to start from; empty: the built-in one
     std::string config;
+    std::string etcd_dir;  // holds the program etcd; empty: see find_etcd_dir
 };
 
 // Both return the process's exit code (decisions in docs/operations.md): 0, 1 not ready in time, 2

@@ -79,6 +79,9 @@ class BadInput(unittest.TestCase):
         done = self.up(env={"CAPSTAN_ETCD_DIR": str(self.root)})
         self.assert_refused(done, "CAPSTAN_ETCD_DIR", "etcd")
 
+    def test_chosen_etcd_is_missing(self):
+        self.assert_refused(self.up(GOOD, "--etcd-dir", str(self.root)), "--etcd-dir " + str(self.root), "etcd")
+
     def test_port_in_use(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

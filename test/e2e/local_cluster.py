@@ -93,11 +93,12 @@ def b64(text):
 class Cluster:
     """One `.capstan` directory and the `capstan up` that runs on it."""
 
-    def __init__(self, manifest=ETCD3, name="main"):
+    def __init__(self, manifest=ETCD3, name="main", etcd_dir=None):
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="capstan-e2e-"))
         self.dir = self.root / ".capstan"
         self.manifest = manifest
         self.name = name
+        self.etcd_dir = etcd_dir  # None: what CAPSTAN_ETCD_DIR says
         self.process = None
         self.log = open(self.root / "up.log", "ab")
 
@@ -111,7 +112,8 @@ class Cluster:
 
     def start(self, *arguments, wait=True):
         before = len(self.output())
-        self.process = subprocess.Popen([CAPSTAN, "up", "--dir", str(self.dir), "-f", str(self.manifest), *arguments],
+        etcd = ["--etcd-dir", str(self.etcd_dir)] if self.etcd_dir else []
+        self.process = subprocess.Popen([CAPSTAN, "up", "--dir", str(self.dir), "-f", str(self.manifest), *etcd, *arguments],
                                         stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         if wait:
             self.await_said("\nready\n", before)

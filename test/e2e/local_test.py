@@ -1,20 +1,16 @@
 #!/usr/bin/env python3
 """`capstan up` with real etcd processes: from a manifest to a healthy cluster, through faults, to a clean end."""
 import os
-import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 import unittest
 
-from local_cluster import CAPSTAN, DRUID, ETCD1, Cluster, gateway, wait_for
+from cluster_cases import SEED, CrashesMixin, ThreeMembersMixin
+from local_cluster import CAPSTAN, DRUID, ETCD1, Cluster, wait_for
 
-# 30 as the acceptance asks; CI takes fewer.
-KILLS = int(os.environ.get("CAPSTAN_E2E_KILLS", "6"))
 REST_SECONDS = int(os.environ.get("CAPSTAN_E2E_REST", "60"))
-SEED = int(os.environ.get("CAPSTAN_E2E_SEED", str(random.randrange(1 << 31))))
 KINDS = ["/api/v1/pods", "/api/v1/services", "/api/v1/configmaps", "/api/v1/serviceaccounts", "/api/v1/persistentvolumeclaims",
          "/apis/apps/v1/statefulsets", "/apis/policy/v1/poddisruptionbudgets", "/apis/rbac.authorization.k8s.io/v1/roles",
          "/apis/rbac.authorization.k8s.io/v1/rolebindings", f"{DRUID}/etcds", f"{DRUID}/etcdmembers"]
@@ -47,31 +43,7 @@ def settled(cluster, quiet=4.0, limit=60.0):
     raise AssertionError(f"the cluster did not settle in {limit} s")
 
 
-class ThreeMembers(unittest.TestCase):
-    """One cluster for all tests of this class; each leaves it healthy."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.cluster = Cluster()
-        cls.addClassCleanup(cls.cluster.close)
-        cls.cluster.start()
-
-    def setUp(self):
-        self.cluster.await_ready()
-
-    def test_forms_one_cluster(self):
-        ids = set()
-        for endpoint in self.cluster.endpoints():
-            ids.add(gateway(endpoint, "cluster/member/list", {})["header"]["cluster_id"])
-        self.assertEqual(len(ids), 1)
-        members = self.cluster.members()
-        self.assertEqual({m["status"]["clusterID"] for m in members}, {format(int(ids.pop()), "x")})
-        self.assertEqual(len({m["status"]["id"] for m in members}), 3)
-        wait_for("one leader", self.cluster.leader, 20)
-        self.cluster.put("forms", "one")
-        for endpoint in self.cluster.endpoints():
-            self.assertEqual(self.cluster.read("forms", endpoint), "one")
-
+class ThreeMembers(ThreeMembersMixin, unittest.TestCase):
     def test_status_tells_the_truth(self):
         status = self.cluster.etcd()["status"]
         self.assertEqual(status["readyReplicas"], 3)
@@ -83,44 +55,6 @@ class ThreeMembers(unittest.TestCase):
         leases = self.cluster.api().items("/apis/coordination.k8s.io/v1/namespaces/default/leases")
         holders = [l["spec"]["holderIdentity"] for l in leases if l["spec"].get("holderIdentity", "").count(":") == 2]
         self.assertEqual(sorted(h.rsplit(":", 1)[1] for h in holders), ["Leader", "Member", "Member"])
-
-    def kill_member(self, name):
-        pid = self.cluster.etcd_pids()[name]
-        before = [(t["state"], t["transitionTime"], t["reason"]) for m in self.cluster.members()
-                  if m["metadata"]["name"] == name for t in m["status"]["transitions"]]
-        os.kill(pid, signal.SIGKILL)
-        wait_for("a new etcd process", lambda: self.cluster.etcd_pids().get(name, pid) != pid, 60)
-
-        def went_through_validation():
-            member = next(m for m in self.cluster.members() if m["metadata"]["name"] == name)
-            new = [t for t in member["status"]["transitions"] if (t["state"], t["transitionTime"], t["reason"]) not in before]
-            states = [(t["state"], t.get("subState")) for t in new]
-            return ("Initializing", "DBValidationFull") in states and states[-1][0] == "Started"
-        wait_for("its transitions", went_through_validation, 60)
-        self.cluster.await_ready()
-
-    def test_a_killed_follower_comes_back(self):
-        leader = wait_for("a leader", self.cluster.leader, 30)["metadata"]["name"]
-        follower = next(n for n in self.cluster.etcd_pids() if n != leader)
-        self.cluster.put("before", "follower")
-        self.kill_member(follower)
-        for endpoint in self.cluster.endpoints():
-            self.assertEqual(self.cluster.read("before", endpoint), "follower")
-
-    def test_a_killed_leader_is_replaced(self):
-        old = wait_for("a leader", self.cluster.leader, 30)["metadata"]["name"]
-        pid = self.cluster.etcd_pids()[old]
-        os.kill(pid, signal.SIGKILL)
-
-        def new_leader():
-            leader = self.cluster.leader()
-            return leader and (leader["metadata"]["name"] != old or self.cluster.etcd_pids().get(old, pid) != pid)
-        wait_for("a leader again", new_leader, 60)
-        wait_for("exactly one leader in the leases", lambda: [
-            l["spec"].get("holderIdentity", "").rsplit(":", 1)[-1]
-            for l in self.cluster.api().items("/apis/coordination.k8s.io/v1/namespaces/default/leases")
-        ].count("Leader") == 1, 60)
-        self.cluster.await_ready()
 
     def test_writes_nothing_at_rest(self):
         api = self.cluster.api()
@@ -155,45 +89,7 @@ class ThreeMembers(unittest.TestCase):
             return False
 
 
-class Crashes(unittest.TestCase):
-    def test_kill_nine_of_capstan_loses_nothing(self):
-        rng = random.Random(SEED)
-        cluster = Cluster()
-        self.addCleanup(cluster.close)
-        cluster.start()
-        identity = gateway(cluster.endpoints()[0], "cluster/member/list", {})["header"]["cluster_id"]
-        endpoints, pids = cluster.endpoints(), cluster.etcd_pids()
-        acknowledged, stop = [], threading.Event()
-
-        def write():
-            number = 0
-            while not stop.is_set():
-                try:
-                    cluster.put(f"key-{number}", str(number), endpoints[number % len(endpoints)])
-                    acknowledged.append(number)
-                except (OSError, ValueError):
-                    pass
-                number += 1
-                stop.wait(0.02)
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
-            for _ in range(KILLS):
-                time.sleep(rng.uniform(0.05, 2.0))
-                cluster.kill()
-                cluster.start(wait=False)
-            cluster.await_ready(120)
-        finally:
-            stop.set()
-            writer.join(30)
-        self.assertEqual(cluster.etcd_pids(), pids, f"etcd was restarted; seed {SEED}")
-        for endpoint in cluster.endpoints():
-            self.assertEqual(gateway(endpoint, "cluster/member/list", {})["header"]["cluster_id"], identity)
-        self.assertGreater(len(acknowledged), 10)
-        missing = [n for n in acknowledged if cluster.read(f"key-{n}", endpoints[n % len(endpoints)]) != str(n)]
-        self.assertEqual(missing, [], f"seed {SEED}")
-
+class Crashes(CrashesMixin, unittest.TestCase):
     def test_a_stopped_cluster_starts_again_with_its_data(self):
         cluster = Cluster(ETCD1, "solo")
         self.addCleanup(cluster.close)
