@@ -1,8 +1,7 @@
 #include "runtime/cli/config_command.hpp"
 
-#include "runtime/cli/paths.hpp"
-#include "runtime/cli/plugins.hpp"
 #include "runtime/cli/rbac.hpp"
+#include "runtime/cli/review.hpp"
 #include "runtime/config/operator_config.hpp"
 #include "runtime/config/yaml.hpp"
 #include "runtime/plugin/inspect.hpp"
@@ -60,35 +59,12 @@ int run_config_check(const std::string& file, const std::vector<std::string>& pl
     if (!config) {
         return complain(config.error(), 2);
     }
-    std::vector<std::string> directories = plugin_dirs;
-    directories.insert(
-        directories.end(), config.value().plugin_dirs.begin(), config.value().plugin_dirs.end());
-    if (const auto paths = Paths::find()) {
-        directories.push_back(paths.value().plugin_dir);
+    const Review reviewed = review(config.value(), file, plugin_dirs);
+    const int code = report(reviewed, "capstan");
+    if (code == 0) {
+        std::printf("%s: good, %zu plugins\n", file.c_str(), reviewed.plugins.size());
     }
-    const auto chosen = choose_plugins(config.value(), directories);
-    if (!chosen) {
-        return complain(chosen.error(), 3);
-    }
-    std::vector<std::string> warnings;
-    for (const ChosenPlugin& choice : chosen.value()) {
-        const plugin::Report report = plugin::inspect(choice.path);
-        if (!report.loadable()) {
-            return complain(
-                {Code::invalid,
-                 report.problems.empty() ? choice.path + " is no plugin" : report.problems.front(),
-                 {}},
-                3);
-        }
-        if (const auto gates = gates_for(*report.manifest, choice.config, warnings); !gates) {
-            return complain(gates.error(), 2);
-        }
-    }
-    for (const std::string& warning : warnings) {
-        std::fprintf(stderr, "capstan: warning: %s\n", warning.c_str());
-    }
-    std::printf("%s: good, %zu plugins\n", file.c_str(), chosen.value().size());
-    return 0;
+    return code;
 }
 
 int run_config_print(const std::string& file) {

@@ -49,6 +49,9 @@ void add_host_commands(CLI::App& app,
     command->add_option(
         "--plugin-dir", run.plugin_dirs, "further directories with plugins, searched first");
     command->add_option("--kubeconfig", run.kubeconfig, "overrides the configuration");
+    command->add_flag("--validate-only",
+                      run.validate_only,
+                      "check configuration, plugins and gates, start nothing, ask no server");
     CLI::App* inspect =
         app.add_subcommand("inspect", "Show what plugin files declare; runs none of their code");
     inspect->add_option("files", files, "plugin files")->required();

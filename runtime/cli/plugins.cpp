@@ -48,10 +48,11 @@ std::optional<std::string> find_plugin(const std::string& name,
 
 }  // namespace
 
-Result<std::vector<ChosenPlugin>> choose_plugins(const config::OperatorConfig& config,
-                                                 const std::vector<std::string>& directories) {
+std::vector<ChosenPlugin> choose_plugins(const config::OperatorConfig& config,
+                                         const std::vector<std::string>& directories,
+                                         std::vector<std::string>& missing) {
     std::vector<ChosenPlugin> chosen;
-    std::string problems, searched;
+    std::string searched;
     for (const std::string& directory : directories) {
         searched += (searched.empty() ? "" : ", ") + directory;
     }
@@ -61,17 +62,16 @@ Result<std::vector<ChosenPlugin>> choose_plugins(const config::OperatorConfig& c
         }
         const auto path = plugin.path.empty() ? find_plugin(name, directories)
                                               : std::optional(absolute_path(plugin.path));
-        if (!path) {
-            problems +=
-                (problems.empty() ? "" : "\n") +
-                ("plugin \"" + name + "\": no " + name.substr(0, name.find('.')) + ".so in " +
-                 searched + "; remedy: plugins." + name + ".path, or --plugin-dir");
-            continue;
+        std::error_code error;
+        if (path && fs::symlink_status(*path, error).type() != fs::file_type::not_found) {
+            chosen.push_back({name, *path, plugin});
+        } else if (path) {
+            missing.push_back("plugin \"" + name + "\": " + *path + " does not exist");
+        } else {
+            missing.push_back("plugin \"" + name + "\": no " + name.substr(0, name.find('.')) +
+                              ".so in " + searched + "; remedy: plugins." + name +
+                              ".path, or --plugin-dir");
         }
-        chosen.push_back({name, *path, plugin});
-    }
-    if (!problems.empty()) {
-        return fail(Code::not_found, problems);
     }
     return chosen;
 }

@@ -18,10 +18,12 @@ struct ChosenPlugin {
 };
 
 // Every enabled plugin of the configuration with its file: `path`, else NAME.so (NAME: id or its
-// first label) in one of `directories`, else DIR/ID/sha256-*/plugin.so with the newest change time.
-// Errors: not_found, all at once.
-Result<std::vector<ChosenPlugin>> choose_plugins(const config::OperatorConfig& config,
-                                                 const std::vector<std::string>& directories);
+// first label) in one of
+// `directories`, else DIR/ID/sha256-*/plugin.so with the newest change time. One sentence in
+// `missing` for each without a file.
+std::vector<ChosenPlugin> choose_plugins(const config::OperatorConfig& config,
+                                         const std::vector<std::string>& directories,
+                                         std::vector<std::string>& missing);
 
 // The set of gates for a manifest under the configured overrides; warnings are appended. Errors:
 // invalid, names the plugin, the gate and those there are.

@@ -5,7 +5,7 @@
 #include "runtime/cli/observers.hpp"
 #include "runtime/cli/ops_server.hpp"
 #include "runtime/cli/paths.hpp"
-#include "runtime/cli/plugins.hpp"
+#include "runtime/cli/review.hpp"
 #include "runtime/control/runtime.hpp"
 #include "runtime/control/threads.hpp"
 #include "runtime/kube/client.hpp"
@@ -18,6 +18,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <random>
 
@@ -76,9 +77,9 @@ Result<config::OperatorConfig> load_config(const RunOptions& options) {
 // destroyed in reverse order.
 class Host {
 public:
-    Host(config::OperatorConfig config, std::vector<std::string> plugin_dirs)
+    Host(config::OperatorConfig config, Review review)
         : config_(std::move(config)),
-          plugin_dirs_(std::move(plugin_dirs)),
+          review_(std::move(review)),
           loop_(net::make_loop()),
           log_(obs::Log::to_stderr(
               *loop_, {obs::parse_level(config_.log_level).value_or(obs::Level::info)})),
@@ -91,14 +92,17 @@ public:
 private:
     Result<void> connect();
     Result<void> first_contact();
+    void watch_signals();
     int load_plugins();
+    Result<void> load_plugin(const ReviewedPlugin& reviewed, std::string& refused);
+    void refuse(const std::string& name, const std::string& reason);
     Result<void> listen();
     Result<std::unique_ptr<net::HttpServer>> serve(const config::ListenerConfig& listener,
                                                    net::ServerHandler handler);
     int stop();
 
     const config::OperatorConfig config_;
-    const std::vector<std::string> plugin_dirs_;
+    const Review review_;
     std::unique_ptr<net::IoLoop> loop_;
     obs::Metrics metrics_;
     obs::Health health_;
@@ -114,6 +118,8 @@ private:
     std::optional<plugin::Loader> loader_;
     std::vector<std::unique_ptr<net::HttpServer>> servers_;
     std::vector<std::unique_ptr<net::Watch>> signals_;
+    bool stop_asked_{false};
+    std::size_t loaded_{0};
 };
 
 Result<void> Host::connect() {
@@ -149,7 +155,11 @@ Result<void> Host::first_contact() {
                                            outcome = answer ? Result<void>(ok())
                                                             : Result<void>(fail(answer.error()));
                                        });
-        loop_->run_until([&] { return outcome.has_value(); }, std::chrono::seconds(10));
+        loop_->run_until([&] { return outcome.has_value() || stop_asked_; },
+                         std::chrono::seconds(10));
+        if (stop_asked_) {
+            return ok();
+        }
         const bool answered =
             outcome && (outcome->has_value() || outcome->error().code != Code::unavailable);
         if (answered || loop_->now() >= limit) {
@@ -161,66 +171,91 @@ Result<void> Host::first_contact() {
         }
         bool waited = false;
         const auto timer = loop_->at(loop_->now() + kFirstContactPause, [&] { waited = true; });
-        loop_->run_until([&] { return waited; }, std::chrono::seconds(5));
+        loop_->run_until([&] { return waited || stop_asked_; }, std::chrono::seconds(5));
     }
 }
 
+// From the first moment on: a stop during a slow start is a stop in order too.
+void Host::watch_signals() {
+    for (const int signal : {SIGINT, SIGTERM}) {
+        if (auto watch = loop_->on_signal(signal, [this] { stop_asked_ = true; })) {
+            signals_.push_back(std::move(watch).value());
+        }
+    }
+}
+
+void Host::refuse(const std::string& name, const std::string& reason) {
+    log_.error("plugin refused; the others run", {{"plugin", name}, {"error", reason}});
+    health_.add("plugin-file/" + name, obs::Probe::readyz, "refused: " + reason);
+}
+
+// `refused`: why the file cannot be used. Errors: of the configuration; nothing may start.
+Result<void> Host::load_plugin(const ReviewedPlugin& reviewed, std::string& refused) {
+    const ChosenPlugin& choice = reviewed.chosen;
+    auto candidate = loader_->check(choice.path);
+    if (!candidate) {
+        refused = candidate.error().message;
+        return ok();
+    }
+    const capstan_host* host = runtime_->host_for(candidate.value().manifest());
+    auto loaded = loader_->load(std::move(candidate).value(), host);
+    if (!loaded) {
+        refused = loaded.error().message;
+        return ok();
+    }
+    const plugin::Module& module = *loaded.value();
+    control::Plugin plugin;
+    plugin.manifest = module.manifest();
+    plugin.table = &module.table();
+    plugin.service = module.service();
+    plugin.http_server = module.http_server();
+    plugin.config = choice.config.config;
+    plugin.gates = reviewed.gates;
+    for (const auto& [name, controller] : choice.config.controllers) {
+        if (controller.max_concurrent > 0) {
+            plugin.max_concurrent[name] = static_cast<std::uint32_t>(controller.max_concurrent);
+        }
+    }
+    log_.info("loaded plugin",
+              {{"plugin", module.manifest().id},
+               {"version", module.manifest().version},
+               {"sha256", module.sha256()}});
+    CAPSTAN_TRY(runtime_->add(std::move(plugin)));
+    ++loaded_;
+    return ok();
+}
+
 int Host::load_plugins() {
-    std::vector<std::string> directories = plugin_dirs_;
-    directories.insert(directories.end(), config_.plugin_dirs.begin(), config_.plugin_dirs.end());
-    if (const auto paths = Paths::find()) {
-        directories.push_back(paths.value().plugin_dir);
-    }
-    const auto chosen = choose_plugins(config_, directories);
-    if (!chosen) {
-        return complain(chosen.error(), 3);
-    }
     const char* cache = std::getenv("XDG_CACHE_HOME");
     const std::string cache_dir = cache != nullptr
                                       ? std::string(cache) + "/capstan/plugins"
                                       : "/tmp/capstan-plugins-" + std::to_string(::getuid());
-    loader_.emplace(plugin::LoaderOptions{cache_dir, {}, true});
-    for (const ChosenPlugin& choice : chosen.value()) {
-        auto candidate = loader_->check(choice.path);
-        if (!candidate) {
-            return complain(candidate.error(), 3);
+    std::error_code ignored;  // the loader says what is wrong with it
+    std::filesystem::create_directories(std::filesystem::path(cache_dir).parent_path(), ignored);
+    loader_.emplace(plugin::LoaderOptions{cache_dir, {}, true, plugin::kTrialMax});
+    for (const std::string& warning : review_.warnings) {
+        log_.warn("plugin warning", {{"message", warning}});
+    }
+    for (const RefusedPlugin& refused : review_.refused) {
+        refuse(refused.name, refused.reason);
+    }
+    std::vector<RefusedPlugin> refused = review_.refused;
+    for (const ReviewedPlugin& reviewed : review_.plugins) {
+        std::string why;
+        if (const auto loaded = load_plugin(reviewed, why); !loaded) {
+            return complain(loaded.error(), 2);
         }
-        std::vector<std::string> warnings = candidate.value().warnings();
-        auto gates = gates_for(candidate.value().manifest(), choice.config, warnings);
-        for (const std::string& warning : warnings) {
-            log_.warn("plugin warning",
-                      {{"plugin", candidate.value().manifest().id}, {"message", warning}});
-        }
-        if (!gates) {
-            return complain(gates.error(), 2);
-        }
-        const capstan_host* host = runtime_->host_for(candidate.value().manifest());
-        auto loaded = loader_->load(std::move(candidate).value(), host);
-        if (!loaded) {
-            return complain(loaded.error(), 3);
-        }
-        const plugin::Module& module = *loaded.value();
-        control::Plugin plugin;
-        plugin.manifest = module.manifest();
-        plugin.table = &module.table();
-        plugin.service = module.service();
-        plugin.http_server = module.http_server();
-        plugin.config = choice.config.config;
-        plugin.gates = std::move(gates).value();
-        for (const auto& [name, controller] : choice.config.controllers) {
-            if (controller.max_concurrent > 0) {
-                plugin.max_concurrent[name] = static_cast<std::uint32_t>(controller.max_concurrent);
-            }
-        }
-        log_.info("loaded plugin",
-                  {{"plugin", module.manifest().id},
-                   {"version", module.manifest().version},
-                   {"sha256", module.sha256()}});
-        if (const auto added = runtime_->add(std::move(plugin)); !added) {
-            return complain(added.error(), 2);
+        if (!why.empty()) {
+            refuse(reviewed.chosen.name, why);
+            refused.push_back({reviewed.chosen.name, why});
         }
     }
-    return 0;
+    if (loaded_ > 0) {
+        return 0;
+    }
+    Review nothing;
+    nothing.refused = std::move(refused);
+    return report(nothing, "capstan run");
 }
 
 Result<std::unique_ptr<net::HttpServer>> Host::serve(const config::ListenerConfig& listener,
@@ -271,6 +306,7 @@ int Host::stop() {
 }
 
 int Host::run() {
+    watch_signals();
     register_process_metrics(metrics_);
     if (const auto connected = connect(); !connected) {
         return complain(connected.error(), 2);
@@ -297,16 +333,10 @@ int Host::run() {
     if (const auto reached = first_contact(); !reached) {
         return complain(reached.error(), 4);
     }
-    bool stop_asked = false;
-    for (const int signal : {SIGINT, SIGTERM}) {
-        if (auto watch = loop_->on_signal(signal, [&] { stop_asked = true; })) {
-            signals_.push_back(std::move(watch).value());
-        }
-    }
     log_.info("starting", {{"version", CAPSTAN_VERSION}});
     runtime_->start();
-    while (!stop_asked) {
-        loop_->run_until([&] { return stop_asked; }, std::chrono::hours(24));
+    while (!stop_asked_) {
+        loop_->run_until([this] { return stop_asked_; }, std::chrono::hours(24));
     }
     return stop();
 }
@@ -318,7 +348,18 @@ int run(const RunOptions& options) {
     if (!config) {
         return complain(config.error(), 2);
     }
-    const auto host = std::make_unique<Host>(std::move(config).value(), options.plugin_dirs);
+    Review reviewed = review(config.value(), options.config, options.plugin_dirs);
+    if (options.validate_only) {
+        const int code = report(reviewed, "capstan run");
+        if (code == 0) {
+            std::printf("good, %zu plugins\n", reviewed.plugins.size());
+        }
+        return code;
+    }
+    if (reviewed.code != 0) {
+        return report(reviewed, "capstan run");
+    }
+    const auto host = std::make_unique<Host>(std::move(config).value(), std::move(reviewed));
     const int code = host->run();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     // Static destructors of plugins must not race with a worker that did not come back.

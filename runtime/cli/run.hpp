@@ -12,10 +12,12 @@ struct RunOptions {
     std::string profile{"operator"};       // operator, steward
     std::vector<std::string> plugin_dirs;  // searched before those of the configuration
     std::string kubeconfig;                // overrides the configuration
+    bool validate_only{false};             // check everything, start nothing, ask no server
 };
 
-// Exit code: 0 stopped in order, 1 something did not stop in time, 2 configuration, 3 plugin, 4
-// API server unreachable.
+// Exit code: 0 stopped in order, 1 something did not stop in time, 2 configuration, 3 no plugin can
+// be loaded (validate_only: any cannot), 4 API server unreachable. A plugin file that is refused
+// while others are good is logged and keeps readiness down.
 int run(const RunOptions& options);
 
 }  // namespace capstan::cli

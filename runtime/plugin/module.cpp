@@ -202,6 +202,9 @@ Result<Module*> Loader::load(Candidate candidate, const capstan_host* host) {
                               ? "the plugin id " + candidate.manifest_.id + " is loaded already"
                               : "more than 64 plugins"));
     }
+    if (const auto tried = try_mapping(candidate.load_path_, options_.trial_limit); !tried) {
+        return fail(named(source, tried.error().message));
+    }
     const auto entry = map_library(candidate.load_path_);
     if (!entry) {
         return fail(named(source, entry.error().message));

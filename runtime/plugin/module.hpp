@@ -16,7 +16,9 @@
 #include "capstan/error.hpp"
 #include "runtime/plugin/inspect.hpp"
 #include "runtime/plugin/manifest.hpp"
+#include "runtime/plugin/trial.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -73,6 +75,7 @@ struct LoaderOptions {
     std::string cache_dir;
     HostOffer host;
     bool check_permissions{true};
+    std::chrono::milliseconds trial_limit{kTrialMax};
 };
 
 class Loader {
@@ -81,10 +84,11 @@ public:
 
     // Errors: invalid or unsupported, one sentence per reason, joined by "; "; each names the file.
     Result<Candidate> check(const std::string& path);
-    // Maps the copy and calls its entry with `host`, which must live as long as the
-    // process. Errors: invalid (the loader's own text; an entry that refused, with its
-    // reason; an answer that contradicts the manifest; an id that is loaded already). Code
-    // of the plugin may have run.
+    // Maps the copy, in a child process first (trial.hpp), and calls its entry with `host`, which
+    // must live as long as the process.
+    // Errors: invalid (what the trial saw; the loader's own text; an entry that refused, with its
+    // reason; an answer that contradicts the manifest; an id that is loaded already). Code of the
+    // plugin may have run.
     Result<Module*> load(Candidate candidate, const capstan_host* host);
 
     // in order of loading; never freed

@@ -91,6 +91,9 @@ TEST_F(MisbehavingTest, ExceptionsBecomeACodeAndALogLine) {
     EXPECT_NE(host_.logs().back().fields_json.find("thrown by the misbehaving plugin"),
               std::string::npos);
     EXPECT_EQ(reconcile("throw-odd-in-reconcile").rc, CAPSTAN_E_PANIC);
+    EXPECT_EQ(reconcile("throw-own-in-reconcile").rc, CAPSTAN_E_PANIC);
+    EXPECT_NE(host_.logs().back().fields_json.find("of a type the host does not know"),
+              std::string::npos);
     PluginUnderTest plugin(host_, &misbehaving_entry, R"({"behaviour":"throw-in-create"})");
     EXPECT_EQ(plugin.create_rc(), CAPSTAN_E_PANIC);
 }

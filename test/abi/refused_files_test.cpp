@@ -74,6 +74,30 @@ TEST_F(RefusedFile, UndefinedSymbolFailsAtLoadAndIsNamed) {
     EXPECT_NE(why.find("capstan_test_nobody_defines_this"), std::string::npos) << why;
 }
 
+// Seen in a child process: this one could not go on after either.
+TEST_F(RefusedFile, StaticInitialisationThatThrowsOrCrashes) {
+    const std::string throws = refusal(test_plugin("throwing-constructor"));
+    EXPECT_NE(throws.find("its static initialisation ends the process with signal 6"),
+              std::string::npos)
+        << throws;
+    EXPECT_NE(throws.find("thrown by a static object"), std::string::npos) << throws;
+    const std::string crashes = refusal(test_plugin("crashing-constructor"));
+    EXPECT_NE(crashes.find("signal 6 (Aborted): about to abort"), std::string::npos) << crashes;
+    EXPECT_EQ(refusal(test_plugin("minimal")), "") << "the others go on";
+}
+
+TEST_F(RefusedFile, StaticInitialisationThatDoesNotEnd) {
+    LoaderOptions options;
+    options.cache_dir = path("cache");
+    options.trial_limit = std::chrono::milliseconds(100);
+    Loader plugins(std::move(options));
+    auto candidate = plugins.check(test_plugin("endless-constructor"));
+    ASSERT_TRUE(candidate);
+    const auto module = plugins.load(std::move(candidate).value(), host_.host());
+    ASSERT_FALSE(module);
+    EXPECT_NE(module.error().message.find("did not end within 100 ms"), std::string::npos);
+}
+
 TEST_F(RefusedFile, TextEmptyAbsentDirectoryAndLink) {
     EXPECT_EQ(refusal(write("text.so", std::string(200, 'x'))),
               path("text.so") + ": is not an ELF file");

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef CODE_ID
 #define CODE_ID CAPSTAN_PLUGIN_ID
@@ -24,6 +25,21 @@ __attribute__((constructor)) static void run_at_load(void) {
         fputs("constructor ran\n", file);
         fclose(file);
     }
+}
+#endif
+
+#ifdef WITH_ENDLESS_CONSTRUCTOR
+__attribute__((constructor)) static void never_end(void) {
+    for (;;) {
+        pause();
+    }
+}
+#endif
+
+#ifdef WITH_CRASH
+__attribute__((constructor)) static void crash_at_load(void) {
+    fputs("about to abort\n", stderr);
+    abort();
 }
 #endif
 

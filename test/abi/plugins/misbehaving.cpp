@@ -5,6 +5,7 @@
 //   fail-create           create returns an error
 //   throw-in-reconcile    every reconcile throws
 //   throw-odd-in-reconcile  … something that is no std::exception
+//   throw-own-in-reconcile  … an exception type that only the plugin has
 //   unknown-code          reconcile returns 4711
 //   sleep                 reconcile sleeps sleepMs of real time and looks neither at the deadline
 //                         nor at cancellation
@@ -16,6 +17,7 @@
 #include "capstan/plugin.hpp"
 
 #include <chrono>
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -27,6 +29,11 @@ using namespace capstan;
 struct Behaviour {
     std::string name;
     std::chrono::milliseconds sleep{0};
+};
+
+class OwnError final : public std::exception {
+public:
+    const char* what() const noexcept override { return "of a type the host does not know"; }
 };
 
 class Misbehaving final : public Controller {
@@ -41,6 +48,9 @@ public:
         }
         if (name == "throw-odd-in-reconcile") {
             throw 42;  // tidy: allow throw: its behaviour
+        }
+        if (name == "throw-own-in-reconcile") {
+            throw OwnError();  // tidy: allow throw: its behaviour
         }
         if (name == "sleep" || name == "write-after-deadline") {
             std::this_thread::sleep_for(behaviour_.sleep);  // tidy: allow sleep: its behaviour

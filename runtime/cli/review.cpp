@@ -1,0 +1,127 @@
+#include "runtime/cli/review.hpp"
+
+#include "runtime/cli/paths.hpp"
+#include "runtime/plugin/inspect.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace capstan::cli {
+namespace {
+
+std::string joined(const std::vector<std::string>& texts, const std::string& between) {
+    std::string all;
+    for (const std::string& text : texts) {
+        all += (all.empty() ? "" : between) + text;
+    }
+    return all;
+}
+
+// Settings of controllers the plugin does not have would be ignored for ever.
+void check_controllers(const plugin::Manifest& manifest,
+                       const ChosenPlugin& chosen,
+                       std::vector<std::string>& problems) {
+    std::vector<std::string> known;
+    for (const plugin::ControllerSpec& controller : manifest.controllers) {
+        known.push_back(controller.name);
+    }
+    for (const auto& [name, settings] : chosen.config.controllers) {
+        if (std::find(known.begin(), known.end(), name) == known.end()) {
+            problems.push_back("plugin " + manifest.id + ": controllers: unknown controller " +
+                               name + "; known are " + joined(known, ", "));
+        }
+    }
+}
+
+void review_plugin(const ChosenPlugin& chosen, Review& review) {
+    const plugin::Report report = plugin::inspect(chosen.path);
+    if (!report.loadable()) {
+        const std::string why =
+            report.problems.empty() ? "is no plugin" : joined(report.problems, "; ");
+        review.refused.push_back({chosen.name, chosen.path + ": " + why});
+        return;
+    }
+    for (const std::string& warning : report.warnings) {
+        review.warnings.push_back("plugin " + report.manifest->id + ": " + warning);
+    }
+    check_controllers(*report.manifest, chosen, review.problems);
+    auto gates = gates_for(*report.manifest, chosen.config, review.warnings);
+    if (!gates) {
+        review.problems.push_back(gates.error().message);
+        return;
+    }
+    review.plugins.push_back({chosen, std::move(gates).value()});
+}
+
+}  // namespace
+
+std::vector<std::string> unsupported_settings(const config::OperatorConfig& config,
+                                              const std::string& file) {
+    const config::LimitsConfig usual;
+    const config::LimitsConfig& given = config.limits;
+    struct Setting {
+        bool used;
+        const char* path;
+        const char* what;
+    };
+    const Setting settings[] = {
+        {config.leader_election.enabled,
+         "/leaderElection/enabled",
+         "this version has no leader election; run one replica and write false"},
+        {!config.namespaces.empty(),
+         "/namespaces",
+         "this version watches all namespaces; leave it empty"},
+        {given.requests_in_flight != usual.requests_in_flight, "/limits/requestsInFlight", nullptr},
+        {given.request_timeout != usual.request_timeout, "/limits/requestTimeout", nullptr},
+        {given.reconcile_timeout != usual.reconcile_timeout, "/limits/reconcileTimeout", nullptr},
+        {given.cache_sync_timeout != usual.cache_sync_timeout, "/limits/cacheSyncTimeout", nullptr},
+    };
+    std::vector<std::string> problems;
+    for (const Setting& setting : settings) {
+        if (setting.used) {
+            const char* what = setting.what != nullptr
+                                   ? setting.what
+                                   : "this version cannot change it; leave it at its default";
+            problems.push_back((file.empty() ? "" : file + ": ") + setting.path + ": " + what);
+        }
+    }
+    return problems;
+}
+
+Review review(const config::OperatorConfig& config,
+              const std::string& file,
+              const std::vector<std::string>& plugin_dirs) {
+    Review review;
+    review.problems = unsupported_settings(config, file);
+    std::vector<std::string> directories = plugin_dirs;
+    directories.insert(directories.end(), config.plugin_dirs.begin(), config.plugin_dirs.end());
+    if (const auto paths = Paths::find()) {
+        directories.push_back(paths.value().plugin_dir);
+    }
+    std::vector<std::string> missing;
+    for (const ChosenPlugin& chosen : choose_plugins(config, directories, missing)) {
+        review_plugin(chosen, review);
+    }
+    review.code = !review.problems.empty() ? 2 : missing.empty() ? 0 : 3;
+    review.problems.insert(review.problems.end(), missing.begin(), missing.end());
+    return review;
+}
+
+int report(const Review& review, const std::string& who) {
+    for (const std::string& warning : review.warnings) {
+        std::fprintf(stderr, "%s: warning: %s\n", who.c_str(), warning.c_str());
+    }
+    for (const std::string& problem : review.problems) {
+        std::fprintf(stderr, "%s: %s\n", who.c_str(), problem.c_str());
+    }
+    for (const RefusedPlugin& refused : review.refused) {
+        std::fprintf(stderr,
+                     "%s: plugin \"%s\" is refused: %s\n",
+                     who.c_str(),
+                     refused.name.c_str(),
+                     refused.reason.c_str());
+    }
+    return review.code != 0 ? review.code : review.refused.empty() ? 0 : 3;
+}
+
+}  // namespace capstan::cli

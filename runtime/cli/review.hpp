@@ -1,0 +1,45 @@
+// Everything that can be said about a configuration before a server is asked or plugin code runs.
+// `capstan run` refuses to start on its problems, `run --validate-only` and `config check` print
+// them. Thread: [startup].
+#pragma once
+
+#include "runtime/cli/plugins.hpp"
+
+#include <string>
+#include <vector>
+
+namespace capstan::cli {
+
+// A plugin that will be loaded, with its effective gates.
+struct ReviewedPlugin {
+    ChosenPlugin chosen;
+    plugin::GateSet gates;
+};
+
+// A plugin file that must not be loaded. The others run; readiness says so.
+struct RefusedPlugin {
+    std::string name;    // as configured
+    std::string reason;  // names the file
+};
+
+struct Review {
+    std::vector<ReviewedPlugin> plugins;
+    std::vector<RefusedPlugin> refused;
+    std::vector<std::string> problems;  // all of them; with one nothing starts
+    std::vector<std::string> warnings;
+    int code{0};  // exit code of the problems: 2 configuration, 3 a plugin without a file
+};
+
+// `file`: of the configuration, for the texts; "" for a built-in one.
+Review review(const config::OperatorConfig& config,
+              const std::string& file,
+              const std::vector<std::string>& plugin_dirs);
+
+// Settings that decode and that this version does not obey: silence would be worse. One line each.
+std::vector<std::string> unsupported_settings(const config::OperatorConfig& config,
+                                              const std::string& file);
+
+// Prints problems, refusals and warnings to stderr as `who: …`; the exit code: 0, 2 or 3.
+int report(const Review& review, const std::string& who);
+
+}  // namespace capstan::cli

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""`capstan run` as a process: refused plugins beside good ones, wrong configurations, starts and stops.
+
+CAPSTAN_E2E_STARTS says how many starts and stops (default 10; 100 is the figure of docs/testing.md).
+"""
+import json
+import os
+import pathlib
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+
+from local_cluster import CAPSTAN, wait_for
+from operator_process import HEAD, LISTENERS, ApiServer, Directory, Operator
+
+STARTS = int(os.environ.get("CAPSTAN_E2E_STARTS", "10"))
+TEST_PLUGINS = pathlib.Path(os.environ["CAPSTAN_TEST_PLUGINS"])
+
+
+def kubeconfig_for(port):
+    return json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    })
+
+
+class WithServer(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = ApiServer()
+        cls.addClassCleanup(cls.server.close)
+        cls.server.start()
+
+    def setUp(self):
+        self.directory = Directory()
+        self.addCleanup(self.directory.close)
+
+    def start(self, config):
+        operator = Operator(self.directory, config, self.server.kubeconfig)
+        self.addCleanup(operator.close)
+        return operator
+
+
+class StartsAndStops(WithServer):
+    """Kind: order of destruction, thread-local state (boostorg/log#234)."""
+
+    def test_every_stop_at_any_moment_ends_with_code_zero(self):
+        config = self.directory.write("operator.yaml", HEAD + LISTENERS +
+                                      "plugins: {etcd: {featureGates: {EtcdMember: true}}, custodian: {}, minimal: {path: "
+                                      f"{TEST_PLUGINS / 'reference-cpp.so'}" "}}\n")
+        codes = []
+        for number in range(STARTS):
+            operator = self.start(config)
+            if number % 3 == 0:
+                operator.await_logged("loaded plugin")
+            elif number % 3 == 1:
+                operator.await_logged("starting")
+            else:
+                wait_for("running plugins", lambda o=operator: "[+]plugin/etcd.capstan.dev ok" in o.readyz()[1], 60)
+            codes.append(operator.stop())
+            self.assertEqual(codes[-1], 0, f"start {number}\n{operator.text()}")
+            self.assertNotIn("not stopped in time", operator.text())
+        print(f"{len(codes)} starts and stops", file=sys.stderr)
+        self.assertEqual(len(codes), STARTS)
+
+
+class RefusedPlugins(WithServer):
+    """Kind: ABI, and one bad file against all others."""
+
+    def bad_files(self):
+        """name -> (path, what the reason must say). Plugins are loaded by name: bad ones before "minimal", its twin after."""
+        root = self.directory.root
+        (root / "text.so").write_text("this is no library\n" * 20)
+        (root / "loop.so").symlink_to("loop.so")
+        shutil.copy(TEST_PLUGINS / "minimal.so", root / "open.so")
+        (root / "open.so").chmod(0o666)
+        return {
+            "bad-not-elf": (root / "text.so", "is not an ELF file"),
+            "bad-no-symbol": (TEST_PLUGINS / "no-entry.so", "does not export capstan_plugin_entry"),
+            "bad-no-manifest": (TEST_PLUGINS / "no-note.so", "no CAPSTAN manifest note"),
+            "bad-newer-abi": (TEST_PLUGINS / "future-major.so", "speaks ABI major 2, this host speaks 1.0"),
+            "bad-dependency": (TEST_PLUGINS / "dependent.so", "depends on libcapstan-test-dependency.so"),
+            "bad-undefined": (TEST_PLUGINS / "undefined-symbol.so", "capstan_test_nobody_defines_this"),
+            "bad-throwing": (TEST_PLUGINS / "throwing-constructor.so", "thrown by a static object"),
+            "bad-crashing": (TEST_PLUGINS / "crashing-constructor.so", "signal 6"),
+            "twin": (TEST_PLUGINS / "constructor.so", "the plugin id minimal.capstan.dev is loaded already"),
+            "bad-symlink-loop": (root / "loop.so", "is a symbolic link"),
+            "bad-writable": (root / "open.so", "is writable by everyone"),
+        }
+
+    def test_each_is_refused_with_its_own_reason_and_the_others_run(self):
+        bad = self.bad_files()
+        plugins = {"etcd": {}, "custodian": {}, "minimal": {"path": str(TEST_PLUGINS / "minimal.so")},
+                   "misbehaving": {"path": str(TEST_PLUGINS / "misbehaving.so"), "config": {"behaviour": "throw-in-create"}}}
+        plugins |= {name: {"path": str(path)} for name, (path, _) in bad.items()}
+        config = self.directory.write("operator.yaml", HEAD + LISTENERS + "plugins: " + json.dumps(plugins) + "\n")
+        operator = self.start(config)
+        good = ["etcd.capstan.dev", "custodian.capstan.dev"]
+
+        def settled():
+            text = operator.readyz()[1]
+            return text if all(f"[+]plugin/{name} ok" in text for name in good) and "create failed" in text else None
+        text = wait_for("the good plugins", settled, 60)
+        self.assertEqual(operator.readyz()[0], 500)
+        for name, (_, reason) in bad.items():
+            line = next((l for l in text.splitlines() if l.startswith(f"[-]plugin-file/{name} failed")), "")
+            self.assertIn(reason, line, text)
+        self.assertIn("[-]plugin/misbehaving.capstan.dev failed: failed: create failed", text)
+        logged = [line for line in operator.lines() if line.get("msg") == "plugin refused; the others run"]
+        self.assertEqual(len(logged), len(bad))
+        self.assertEqual(operator.stop(), 0, operator.text())
+
+    def test_with_no_good_plugin_it_ends_with_code_three_and_every_reason(self):
+        bad = self.bad_files()
+        del bad["twin"]
+        plugins = {name: {"path": str(path)} for name, (path, _) in bad.items()}
+        config = self.directory.write("operator.yaml", HEAD + LISTENERS + "plugins: " + json.dumps(plugins) + "\n")
+        done = self.directory.run(config, self.server.kubeconfig)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        for name, (_, reason) in bad.items():
+            self.assertTrue(any(f"plugin \"{name}\" is refused: " in line and reason in line for line in done.stderr.splitlines()),
+                            f"{name}\n{done.stderr}")
+
+
+class WrongConfiguration(unittest.TestCase):
+    """Kind: late failure (etcd-druid#970, #1226). Exit code, every error at once, and not one connection."""
+
+    def setUp(self):
+        self.directory = Directory()
+        self.addCleanup(self.directory.close)
+        self.listener = socket.socket()
+        self.addCleanup(self.listener.close)
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen(64)
+        self.kubeconfig = self.directory.write("kubeconfig", kubeconfig_for(self.listener.getsockname()[1]))
+
+    def asked(self, limit=0.0):
+        """A connection waits to be accepted."""
+        return bool(select.select([self.listener], [], [], limit)[0])
+
+    def refused(self, text, *parts, code=2, arguments=()):
+        config = self.directory.write("operator.yaml", HEAD + text)
+        for extra in (arguments, (*arguments, "--validate-only")):
+            done = self.directory.run(config, self.kubeconfig, *extra)
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            for part in parts:
+                self.assertIn(part, done.stderr)
+            self.assertFalse(self.asked(), "the API server was asked")
+        checked = subprocess.run([CAPSTAN, "config", "check", str(config)], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(checked.returncode, code, checked.stderr)
+        for part in parts:
+            self.assertIn(part, checked.stderr)
+
+    def test_values_of_the_file_all_at_once(self):
+        self.refused("plugins: {etcd: {enabled: yes}}\ngracefulStop: 15\nloging: {}\n"
+                     "leaderElection: {leaseDuration: 15s, renewDeadline: 15s}\nlisteners: {ops: {port: 70000}}\n",
+                     "operator.yaml:3: /plugins/etcd/enabled", "operator.yaml:4: /gracefulStop", "operator.yaml:5: /loging",
+                     "operator.yaml:6: /leaderElection/leaseDuration", "operator.yaml:7: /listeners/ops/port")
+
+    def test_what_only_the_plugins_know_all_at_once(self):
+        self.refused("plugins:\n  etcd: {featureGates: {Nope: true}, controllers: {etdc: {maxConcurrent: 2}}}\n"
+                     f"  gated: {{path: {TEST_PLUGINS / 'gated.so'}, featureGates: {{Sealed: false}}}}\n  nothing: {{}}\n",
+                     "plugin etcd.capstan.dev: featureGates: unknown feature gate Nope; known are EtcdMember",
+                     "plugin etcd.capstan.dev: controllers: unknown controller etdc; known are etcd",
+                     "plugin gated.capstan.dev: featureGates: feature gate Sealed is locked to true",
+                     "plugin \"nothing\": no nothing.so in")
+
+    def test_gates_belong_to_one_plugin(self):
+        self.refused(f"plugins:\n  etcd: {{featureGates: {{EtcdMember: true, Shared: true}}}}\n"
+                     f"  gated: {{path: {TEST_PLUGINS / 'gated.so'}, featureGates: {{Shared: true, EtcdMember: true}}}}\n",
+                     "plugin etcd.capstan.dev: featureGates: unknown feature gate Shared; known are EtcdMember",
+                     "plugin gated.capstan.dev: featureGates: unknown feature gate EtcdMember; known are Sealed, Shared")
+
+    def test_settings_this_version_does_not_obey(self):
+        self.refused("plugins: {etcd: {}}\nleaderElection: {enabled: true}\nnamespaces: [a]\nlimits: {requestTimeout: 5s}\n",
+                     "/leaderElection/enabled: this version has no leader election", "/namespaces: this version watches all",
+                     "/limits/requestTimeout: this version cannot change it")
+
+    def test_a_plugin_without_a_file(self):
+        self.refused("plugins: {nothing: {}, other: {path: /nonexistent/other.so}}\n", "plugin \"nothing\": no nothing.so in",
+                     "plugin \"other\": /nonexistent/other.so does not exist", code=3)
+
+    def test_a_good_one_is_valid_without_a_request_and_asks_when_run(self):
+        config = self.directory.write("operator.yaml", HEAD + LISTENERS + "plugins: {etcd: {}, custodian: {}}\n")
+        done = self.directory.run(config, self.kubeconfig, "--validate-only")
+        self.assertEqual((done.returncode, done.stdout), (0, "good, 2 plugins\n"), done.stderr)
+        self.assertFalse(self.asked())
+        operator = Operator(self.directory, config, self.kubeconfig)
+        self.addCleanup(operator.close)
+        self.assertTrue(self.asked(60), operator.text())
+        # The server never answers: a stop in this moment is a stop in order too.
+        operator.process.send_signal(signal.SIGTERM)
+        self.assertEqual(operator.process.wait(30), 0, operator.text())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
