@@ -40,7 +40,7 @@ enum class SyncState : std::uint8_t { pending, live, degraded };
 struct WatchState {
     SyncState state{SyncState::pending};
     bool synced{false};  // the store has held a complete first state
-    // Why not live: "Lease: forbidden: needs list on leases.coordination.k8s.io in namespace x";
+    // Why not live: "Lease: forbidden: list leases.coordination.k8s.io in namespace x";
     // empty when live.
     std::string reason;
     std::size_t objects{0};

@@ -317,7 +317,7 @@ TEST_F(CacheTest, SaysWhichPermissionIsMissingAndHeals) {
     loop.run_for(5s);
     EXPECT_EQ(handle->state().state, SyncState::degraded);
     EXPECT_EQ(handle->state().reason,
-              "Lease: forbidden: needs watch on leases.coordination.k8s.io in namespace x");
+              "Lease: forbidden: watch leases.coordination.k8s.io in namespace x");
     EXPECT_EQ(cache.get(kLease, {"x", "a"}).error().code, Code::unavailable);
     server.refuse = 0;
     loop.run_for(30s);

@@ -287,7 +287,7 @@ std::string Informer::reason() const {
     std::string text =
         view_->spec.gvk.kind + ": " + std::string(capstan::to_string(error.code)) + ": ";
     if (error.code == Code::forbidden) {
-        text += "needs " + std::string(verb_) + " on " + group_resource_;
+        text += std::string(verb_) + " " + group_resource_;
         text += view_->spec.ns.empty() ? "" : " in namespace " + view_->spec.ns;
     } else {
         text += error.message;

@@ -101,7 +101,8 @@ queue::Finish Controller::conclude(CallState& call,
         // stopping, or the instance is being replaced: not the plugin's failure
         return queue::Finish::failed();
     }
-    if (result.rc == CAPSTAN_E_CONFLICT && result.retry == CAPSTAN_RETRY_BACKOFF) {
+    const bool conflict = result.rc == CAPSTAN_E_CONFLICT || result.rc == CAPSTAN_E_EXISTS;
+    if (conflict && result.retry == CAPSTAN_RETRY_BACKOFF) {
         m.requeue.add();  // control flow, not an error; the short first back-offs re-read soon
         call.log.debug("reconcile met a conflict", {{"error", error}, {"duration_ms", duration}});
         return queue::Finish::failed(result.after);

@@ -97,7 +97,7 @@ TEST(Runtime, RestartAdoptsWhatIsThere) {
     EXPECT_EQ(secret_value(world, "b"), "<none>");
 }
 
-// H01
+// Kind: read-your-writes (controller-runtime#1464); more of it in fault_kinds_test.cpp.
 TEST(Runtime, OwnWritesAreReadBackWhileTheWatchLags) {
     DemoRecord record;
     WorldOptions options;
@@ -237,7 +237,7 @@ TEST(Runtime, AfterParkedAndEnqueueAreObeyed) {
     EXPECT_EQ(runs.size(), 4u);
 }
 
-// H04
+// Kind: shared limiter (controller-runtime#392); more of it in fault_kinds_test.cpp.
 TEST(Runtime, OneFailingKeyDoesNotSlowTheOthers) {
     World world;
     TestPlugin plugin;
@@ -288,74 +288,6 @@ TEST(Runtime, KeyThatKeepsWakingItselfIsSlowedDown) {
     EXPECT_LE(runs, 125);
     EXPECT_EQ(world.metric("capstan_hot_keys_total{controller=\"demo/main\"}"), "1");
     EXPECT_TRUE(world.log.contains({"keeps waking itself", "\"name\":\"a\""}));
-}
-
-// H05
-TEST(Runtime, MissingKindDegradesOnlyItsPluginAndHeals) {
-    DemoRecord record;
-    World world;
-    const ShutDownFirst end(world);
-    world.add(demo_plugin(record));
-    TestPlugin other;
-    other.id = "late.example.io";
-    other.manifest_json =
-        manifest_json(other.id,
-                      {
-                          {"controllers",
-                           json::list({{{"name", "main"},
-                                        {"watches",
-                                         json::list({{
-                                             {"gvk", "example.io/v1/Late"},
-                                             {"role", "for"},
-                                             {"predicate", true},
-                                         }})}}})},
-                          {"permissions",
-                           json::list({{{"groups", json::list({"example.io"})},
-                                        {"resources", json::list({"lates"})},
-                                        {"verbs", json::list({"get", "list", "watch"})}}})},
-                      });
-    int late_runs = 0;
-    other.controllers["main"] = [&](Call&, const Request&) {
-        ++late_runs;
-        return Outcome::done();
-    };
-    world.add(other);
-    world.boot();
-    world.put_config_map("a", "1");
-    ASSERT_TRUE(world.run_until([&] { return secret_value(world, "a") == "1"; }));
-    EXPECT_FALSE(world.health->is_ready());
-    const auto reasons = testing::PrintToString(world.health->reasons());
-    EXPECT_NE(reasons.find("Late"), std::string::npos) << reasons;
-    const json::Value names = {
-        {"kind", "Late"}, {"plural", "lates"}, {"singular", "late"}, {"listKind", "LateList"}};
-    const json::Value schema = {{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}};
-    const json::Value version = {
-        {"name", "v1"},
-        {"served", true},
-        {"storage", true},
-        {"schema", {{"openAPIV3Schema", schema}}},
-    };
-    const json::Value spec = {
-        {"group", "example.io"},
-        {"scope", "Namespaced"},
-        {"names", names},
-        {"versions", json::list({version})},
-    };
-    const json::Value definition = {
-        {"apiVersion", "apiextensions.k8s.io/v1"},
-        {"kind", "CustomResourceDefinition"},
-        {"metadata", {{"name", "lates.example.io"}}},
-        {"spec", spec},
-    };
-    const auto crd = world.api.ask(
-        "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json::dump(definition));
-    ASSERT_EQ(crd.status, 201) << crd.body;
-    world.api.ask(
-        "POST",
-        "/apis/example.io/v1/namespaces/ns/lates",
-        R"({"apiVersion":"example.io/v1","kind":"Late","metadata":{"name":"x","namespace":"ns"}})");
-    ASSERT_TRUE(world.run_until([&] { return late_runs > 0; }, 60s));
-    EXPECT_TRUE(world.health->is_ready()) << testing::PrintToString(world.health->reasons());
 }
 
 TEST(Runtime, ResyncWakesEveryKeyNowAndThen) {
