@@ -99,7 +99,7 @@ void read_election(Reader& reader, LeaderElectionConfig& election) {
 }
 
 void check_listeners(Reader& root, const OperatorConfig& config) {
-    const bool both = config.ops.enabled && config.api.enabled;
+    const bool both = config.ops.enabled && config.api.enabled && config.ops.port != 0;
     if (both && config.ops.port == config.api.port) {
         root.problem("listeners",
                      "ops and api have the same port " + std::to_string(config.ops.port));
