@@ -18,9 +18,8 @@ struct ChosenPlugin {
 };
 
 // Every enabled plugin of the configuration with its file: `path`, else NAME.so (NAME: id or its
-// first label) in one of
-// `directories`, else DIR/ID/sha256-*/plugin.so with the newest change time. One sentence in
-// `missing` for each without a file.
+// first label) in one of `directories`, else DIR/ID/sha256-*/plugin.so with the newest change time.
+// One sentence in `missing` for each without a file.
 std::vector<ChosenPlugin> choose_plugins(const config::OperatorConfig& config,
                                          const std::vector<std::string>& directories,
                                          std::vector<std::string>& missing);

@@ -1,5 +1,5 @@
-// What configuration files of other projects have got wrong, one suite a kind of fault. The table in
-// docs/testing.md says which kind is where.
+// What configuration files of other projects have got wrong, one suite a kind of fault. The table
+// in docs/testing.md says which kind is where.
 #include "runtime/config/operator_config.hpp"
 #include "runtime/config/yaml.hpp"
 
@@ -196,9 +196,10 @@ TEST_P(CrossField, IsChecked) {
         << decoded(GetParam().text);
 }
 
-#define ELECTION(lease, renew, retry)                                                              \
-    "leaderElection: {leaseDuration: " lease ", renewDeadline: " renew ", retryPeriod: " retry "}" \
-                                                                                               "\n"
+#define ELECTION(lease, renew, retry)                                                          \
+    "leaderElection: {leaseDuration: " lease ", renewDeadline: " renew ", retryPeriod: " retry \
+    "}"                                                                                        \
+    "\n"
 
 INSTANTIATE_TEST_SUITE_P(
     Rules,

@@ -1,5 +1,5 @@
-// Kind: API misuse, lost retry signal. What a reconcile can say has disjoint forms, and none with an
-// error can decay to success (etcd-druid#874, kratix#513).
+// Kind: API misuse, lost retry signal (etcd-druid#874, kratix#513). What a reconcile can say has
+// disjoint forms, and none with an error can decay to success.
 #include "capstan/plugin.hpp"
 
 #include <gtest/gtest.h>
