@@ -17,7 +17,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-[[noreturn]] void map_in_child(const std::string& path, int output) {
+// noexcept: an exception out of a constructor must end the child here, not unwind into its copy of
+// whoever called us.
+[[noreturn]] void map_in_child(const std::string& path, int output) noexcept {
     ::dup2(output, STDERR_FILENO);
     ::dup2(output, STDOUT_FILENO);
     for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTERM, SIGINT}) {

@@ -143,8 +143,8 @@ int number(const char* name, int fallback) {
 }
 
 // Kind: life time (boostorg/dll#65, #68). Load, many reconciles, stop, destroy, load again: nothing
-// is unloaded, nothing is left over, nothing comes back. docs/testing.md has the figure for 200 lives
-// of 1,000 reconciles; the sanitizer builds look closest.
+// is unloaded, nothing is left over, nothing comes back. docs/testing.md has the figure for 200
+// lives of 1,000 reconciles; the sanitizer builds look closest.
 TEST_P(ReferencePlugin, LoadsRunsAndEndsManyTimes) {
     const int lives = number("CAPSTAN_ABI_LIVES", 50);
     const int reconciles = number("CAPSTAN_ABI_RECONCILES", 20);
