@@ -1,6 +1,7 @@
 #include "test/sim/api_handler.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace capstan::test {
 
@@ -8,7 +9,15 @@ namespace capstan::test {
 struct ApiHost::Feed {
     std::shared_ptr<net::ServerExchange> exchange;  // shared as ServerHandler gives it
     std::unique_ptr<local::WatchHandle> watch;
+    bool open{false};  // the initial events are through
     bool over{false};
+    bool ended{false};  // by the server; what is held back goes out first
+    struct Piece {
+        std::string lines;
+        MonotonicTime due;
+    };
+    std::deque<Piece> held;
+    std::unique_ptr<net::Timer> timer;
 };
 
 ApiHost::ApiHost(net::Loop& loop, std::unique_ptr<local::ApiServer> server)
@@ -77,28 +86,45 @@ void ApiHost::serve(const std::shared_ptr<net::ServerExchange>& exchange, std::s
     request.user_agent = std::string(net::find_header(exchange->headers(), "user-agent"));
     request.body = std::move(body);
     request.user = {"operator", {"system:masters"}};
-    if (!local::ApiServer::is_watch(request)) {
-        local::ApiResponse response = server_->handle(request);
-        response.headers.emplace_back("Content-Type", response.content_type);
-        exchange->respond(response.status, std::move(response.headers), std::move(response.body));
-        arm();
+    if (local::ApiServer::is_watch(request)) {
+        serve_watch(exchange, request);
         return;
+    }
+    const std::uint64_t before = server_->revision();
+    local::ApiResponse response = server_->handle(request);
+    if (on_write && request.method != "GET") {
+        const bool changed = server_->revision() != before;
+        on_write({request.method, request.target, response.status, changed, response.body});
+    }
+    response.headers.emplace_back("Content-Type", response.content_type);
+    exchange->respond(response.status, std::move(response.headers), std::move(response.body));
+    arm();
+}
+
+void ApiHost::serve_watch(const std::shared_ptr<net::ServerExchange>& exchange,
+                          const local::ApiRequest& request) {
+    if (loop_.now() < no_watch_before_) {
+        exchange->respond(503, {}, "{}");
+        return;
+    }
+    if (std::exchange(expire_, false)) {
+        server_->compact_history();
     }
     auto feed = std::make_shared<Feed>();  // shared by the sink and the exchange's end
     feed->exchange = exchange;
     exchange->start(200, {{"Content-Type", "application/json"}});
     local::WatchSink sink;
-    sink.on_lines = [weak = std::weak_ptr<Feed>(feed)](std::string_view lines) {
+    sink.on_lines = [this, weak = std::weak_ptr<Feed>(feed)](std::string_view lines) {
         if (const auto f = weak.lock(); f != nullptr && !f->over) {
-            f->exchange->write(std::string(lines), [](const Result<void>&) {});
+            take(f, lines);
         }
     };
     sink.on_end = [this, weak = std::weak_ptr<Feed>(feed)] {
         // Not inside the server's call: ending drops the watch's handle.
-        loop_.post([weak] {
-            if (const auto f = weak.lock(); f != nullptr && !f->over) {
-                f->over = true;
-                f->exchange->end();
+        loop_.post([this, weak] {
+            if (const auto f = weak.lock()) {
+                f->ended = true;
+                pass_on(weak);
             }
         });
     };
@@ -109,14 +135,58 @@ void ApiHost::serve(const std::shared_ptr<net::ServerExchange>& exchange, std::s
         exchange->end();
         return;
     }
+    feed->open = true;
     feed->watch = std::move(started.handle);
     exchange->on_closed([feed] {
         feed->over = true;
         feed->watch.reset();
+        feed->timer.reset();
     });
     std::erase_if(feeds_, [](const auto& weak) { return weak.expired(); });
     feeds_.push_back(feed);
     arm();
+}
+
+void ApiHost::take(const std::shared_ptr<Feed>& feed, std::string_view lines) {
+    WatchFault fault;
+    if (feed->open && watch_faults) {
+        fault = watch_faults(lines);
+    }
+    if (fault.cut) {
+        cut(feed, fault);
+        return;
+    }
+    const MonotonicTime after = feed->held.empty() ? MonotonicTime(0) : feed->held.back().due;
+    feed->held.push_back({std::string(lines), std::max(loop_.now() + fault.hold, after)});
+    pass_on(feed);
+}
+
+void ApiHost::pass_on(const std::weak_ptr<Feed>& weak) {
+    const auto feed = weak.lock();
+    if (feed == nullptr || feed->over) {
+        return;
+    }
+    while (!feed->held.empty() && feed->held.front().due <= loop_.now()) {
+        feed->exchange->write(std::move(feed->held.front().lines), [](const Result<void>&) {});
+        feed->held.pop_front();
+    }
+    if (!feed->held.empty()) {
+        feed->timer = loop_.at(feed->held.front().due, [this, weak] { pass_on(weak); });
+    } else if (feed->ended) {
+        feed->over = true;
+        feed->exchange->end();
+    }
+}
+
+void ApiHost::cut(const std::shared_ptr<Feed>& feed, const WatchFault& fault) {
+    feed->over = true;
+    no_watch_before_ = std::max<MonotonicTime>(no_watch_before_, loop_.now() + fault.outage);
+    expire_ = expire_ || fault.expire;
+    // Not inside the server's call. Without an end the client sees a broken connection.
+    loop_.post([feed] {
+        feed->watch.reset();
+        feed->exchange.reset();
+    });
 }
 
 }  // namespace capstan::test

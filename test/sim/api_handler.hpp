@@ -1,15 +1,37 @@
-// The embedded API server's core behind a net::ServerHandler, in process: for
-// LocalTransport. The user is a master.
-// Thread: the loop's.
+// The embedded API server's core behind a net::ServerHandler, in process: for LocalTransport. The
+// user is a master.
+//
+// Watches can be made to misbehave one event at a time: held back, or cut before an event so that it
+// never arrives. Thread: the loop's.
 #pragma once
 
 #include "runtime/local/apiserver/api_server.hpp"
 #include "runtime/net/http.hpp"
 #include "runtime/net/loop.hpp"
 
+#include <deque>
+#include <functional>
 #include <memory>
 
 namespace capstan::test {
+
+// What happens to one event of an open watch; the events of the watch's start are left alone.
+struct WatchFault {
+    std::chrono::nanoseconds hold{0};  // it arrives that much later, and what follows behind it
+    // The stream breaks instead and the event is lost to it. For `outage` no watch opens again.
+    bool cut{false};
+    std::chrono::nanoseconds outage{0};
+    bool expire{false};  // at the end of the outage the server has forgotten its history: 410
+};
+
+// A write of the process, after it was carried out.
+struct SeenWrite {
+    const std::string& method;
+    const std::string& target;
+    int status{0};
+    bool changed{false};  // the store
+    const std::string& answer;
+};
 
 // Owns the server and its ticks.
 class ApiHost {
@@ -25,9 +47,18 @@ public:
                            std::string body = {},
                            std::string content_type = "application/json");
 
+    // Asked for each piece of an open watch (one event, seldom more); empty: no faults.
+    std::function<WatchFault(std::string_view lines)> watch_faults;
+    std::function<void(const SeenWrite&)> on_write;
+
 private:
     struct Feed;
     void serve(const std::shared_ptr<net::ServerExchange>& exchange, std::string body);
+    void serve_watch(const std::shared_ptr<net::ServerExchange>& exchange,
+                     const local::ApiRequest& request);
+    void take(const std::shared_ptr<Feed>& feed, std::string_view lines);
+    void pass_on(const std::weak_ptr<Feed>& weak);  // what is due
+    void cut(const std::shared_ptr<Feed>& feed, const WatchFault& fault);
     void arm();
 
     net::Loop& loop_;
@@ -35,6 +66,8 @@ private:
     std::unique_ptr<net::Timer> tick_;
     std::vector<std::weak_ptr<Feed>> feeds_;
     MonotonicTime armed_for_{kNever};
+    MonotonicTime no_watch_before_{0};
+    bool expire_{false};
 };
 
 }  // namespace capstan::test

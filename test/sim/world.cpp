@@ -101,11 +101,23 @@ World::World(WorldOptions options)
         ++requests_seen_;
         writes_ += request.method != "GET" ? 1 : 0;
         Fault fault = faults ? faults(request) : Fault{};
+        fault.refuse = fault.refuse || dead_;
         if (request.target.find("watch=") != std::string::npos) {
             fault.response_delay += options_.watch_delay;
         }
         return fault;
     });
+    guard_.entered = [this](std::string_view controller, const ObjectKey& key) {
+        ++reconciles;
+        const bool alone = running_.insert(std::string(controller) + " " + key.to_string()).second;
+        overlaps += alone ? 0 : 1;
+        if (on_reconcile) {
+            on_reconcile(controller, key);
+        }
+    };
+    guard_.left = [this](std::string_view controller, const ObjectKey& key) {
+        running_.erase(std::string(controller) + " " + key.to_string());
+    };
     api.ask("POST",
             "/api/v1/namespaces",
             R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ns"}})");
@@ -121,6 +133,11 @@ void World::add(TestPlugin plugin) {
     CAPSTAN_CHECK(plugins_.size() < kSlots && runtime == nullptr,
                   "four plugins at most, before boot");
     plugins_.push_back(std::move(plugin));
+}
+
+void World::add(RealPlugin plugin) {
+    CAPSTAN_CHECK(real_plugins_.size() < kGuardsMax && runtime == nullptr, "before boot");
+    real_plugins_.push_back(std::move(plugin));
 }
 
 void World::boot() {
@@ -145,38 +162,93 @@ void World::boot() {
         [this] { return random(); },
         {},
     };
-    control::RuntimeOptions runtime_options;
-    runtime_options.queue_keys_max = options_.queue_keys_max;
-    runtime = std::make_unique<control::Runtime>(std::move(parts), std::move(runtime_options));
-    for (std::size_t slot = 0; slot < plugins_.size(); ++slot) {
-        const TestPlugin& plugin = plugins_[slot];
-        slots[slot] = &plugin;
-        auto manifest = plugin::parse_manifest(
-            plugin.manifest_json.empty() ? manifest_json(plugin.id) : plugin.manifest_json);
-        CAPSTAN_CHECK(manifest.has_value(), manifest.error().message);
-        const capstan_host* host = runtime->host_for(manifest.value());
-        control::Plugin loaded;
-        loaded.table = plugin.table != nullptr
-                           ? plugin.table
-                           : detail::plugin_entry(host, &make_from_slot, "test", "1.0.0");
-        if (plugin.wrap) {
-            wrapped_.push_back(std::make_unique<capstan_plugin>(plugin.wrap(*loaded.table)));
-            loaded.table = wrapped_.back().get();
-        }
-        if (plugin.table == nullptr) {
-            loaded.service = static_cast<const capstan_plugin_service*>(
-                loaded.table->get_ext(to_str("capstan.service/1")));
-            loaded.http_server = static_cast<const capstan_plugin_http_server*>(
-                loaded.table->get_ext(to_str("capstan.http-server/1")));
-        }
-        loaded.config = {{"slot", slot}};
-        const auto gates = manifest.value().gates.effective(plugin::Version{1, 0, 0});
-        loaded.gates = gates.set;
-        loaded.manifest = std::move(manifest).value();
-        const auto added = runtime->add(std::move(loaded));
+    runtime = std::make_unique<control::Runtime>(std::move(parts));
+    running_.clear();
+    for (std::size_t slot = 0; slot < plugins_.size() + real_plugins_.size(); ++slot) {
+        const bool real = slot >= plugins_.size();
+        const auto added =
+            runtime->add(real ? make(slot, real_plugins_[slot - plugins_.size()]) : make(slot));
         CAPSTAN_CHECK(added.has_value(), added.error().message);
     }
     runtime->start();
+    versions_.clear();
+    for (const RealPlugin& real : real_plugins_) {
+        spy(load_module(real.name, {}).manifest());
+    }
+}
+
+void World::spy(const plugin::Manifest& manifest) {
+    for (const plugin::ControllerSpec& controller : manifest.controllers) {
+        for (const plugin::Watch& watch : controller.watches) {
+            cache::WatchRequest request;
+            request.spec.gvk = watch.gvk;
+            request.spec.label_selector = watch.select.labels ? watch.select.labels->text : "";
+            const std::string name = watch.gvk.to_string() + " " + request.spec.label_selector;
+            request.on_event = [this, name](const cache::Event& event) {
+                check_order(name, event);
+            };
+            spies_.push_back(std::move(cache->watch(std::move(request)).value()));
+        }
+    }
+}
+
+void World::check_order(const std::string& watch, const cache::Event& event) {
+    const cache::ObjectPtr& object = event.new_object ? event.new_object : event.old_object;
+    std::string& newest = versions_[watch + " " + std::string(object->uid())];
+    const std::string version(object->resource_version());
+    const auto order = kube::compare_resource_versions(version, newest);
+    backwards += !newest.empty() && (!order || *order < 0) ? 1 : 0;
+    newest = version;
+}
+
+control::Plugin World::make(std::size_t slot) {
+    const TestPlugin& plugin = plugins_[slot];
+    slots[slot] = &plugin;
+    auto manifest = plugin::parse_manifest(plugin.manifest_json.empty() ? manifest_json(plugin.id)
+                                                                        : plugin.manifest_json);
+    CAPSTAN_CHECK(manifest.has_value(), manifest.error().message);
+    const capstan_host* host = runtime->host_for(manifest.value());
+    control::Plugin loaded;
+    loaded.table = plugin.table != nullptr
+                       ? plugin.table
+                       : detail::plugin_entry(host, &make_from_slot, "test", "1.0.0");
+    if (plugin.table == nullptr) {
+        loaded.service = static_cast<const capstan_plugin_service*>(
+            loaded.table->get_ext(to_str("capstan.service/1")));
+        loaded.http_server = static_cast<const capstan_plugin_http_server*>(
+            loaded.table->get_ext(to_str("capstan.http-server/1")));
+    }
+    loaded.config = {{"slot", slot}};
+    const auto gates = manifest.value().gates.effective(plugin::Version{1, 0, 0});
+    loaded.gates = gates.set;
+    loaded.manifest = std::move(manifest).value();
+    return loaded;
+}
+
+control::Plugin World::make(std::size_t slot, const RealPlugin& real) {
+    const plugin::Module& module = load_module(real.name, [this](const plugin::Manifest& manifest) {
+        return runtime->host_for(manifest);
+    });
+    control::Plugin loaded;
+    loaded.manifest = module.manifest();
+    for (plugin::ControllerSpec& controller : loaded.manifest.controllers) {
+        controller.resync_every = resync_every_ ? resync_every_ : controller.resync_every;
+    }
+    loaded.table = guarded(module.table(), slot, guard_);
+    loaded.service = module.service();
+    loaded.http_server = module.http_server();
+    loaded.config = real.config;
+    const auto version = plugin::Version::parse(loaded.manifest.version);
+    auto gates = loaded.manifest.gates.effective(version.value(), real.gates);
+    CAPSTAN_CHECK(gates.errors.empty(), "gates of " + real.name);
+    loaded.gates = std::move(gates.set);
+    return loaded;
+}
+
+void World::crash() {
+    dead_ = true;
+    shut_down(std::chrono::nanoseconds(0));
+    dead_ = false;
 }
 
 bool World::shut_down(std::chrono::nanoseconds grace) {
@@ -191,6 +263,7 @@ bool World::shut_down(std::chrono::nanoseconds grace) {
         // Stuck plugin threads end in their own time; then everything may go.
         baton.run_until([&] { return baton.living() == 0; }, loop.now() + std::chrono::hours(2));
     }
+    spies_.clear();
     runtime.reset();
     cache.reset();
     client.reset();

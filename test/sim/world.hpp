@@ -1,5 +1,5 @@
-// A whole operator in virtual time: runtime, plugins written in the test, embedded API
-// server in memory, baton.
+// A whole operator in virtual time: runtime, plugins written in the test or loaded as built,
+// embedded API server in memory, baton.
 //
 //     World world({.seed = 7});
 //     world.add(demo_plugin());
@@ -16,12 +16,14 @@
 #include "test/fakes/virtual_loop.hpp"
 #include "test/sim/api_handler.hpp"
 #include "test/sim/baton.hpp"
+#include "test/sim/modules.hpp"
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,8 +45,15 @@ struct TestPlugin {
     std::function<capstan_plugin(capstan_plugin)> wrap;
 };
 
-// A manifest with one controller "main" on v1/ConfigMap that owns v1/Secret; `extra` is
-// merged over the top level.
+// A plugin of the build tree with its real manifest.
+struct RealPlugin {
+    std::string name;  // "etcd"
+    json::Value config;
+    std::vector<plugin::GateOverride> gates;
+};
+
+// A manifest with one controller "main" on v1/ConfigMap that owns v1/Secret; `extra` is merged over
+// the top level.
 std::string manifest_json(const std::string& id, const json::Value& extra = {});
 
 struct WorldOptions {
@@ -61,11 +70,16 @@ public:
     ~World();
 
     void add(TestPlugin plugin);  // before boot
+    void add(RealPlugin plugin);  // before boot
     void boot();                  // a new process: client, cache, runtime
     // Ends the process in order. False: it did not stop cleanly (report holds what is left).
     bool shut_down(std::chrono::nanoseconds grace = std::chrono::seconds(30));
-    // Runs until nothing is queued or running and nothing happened for `quiet`; false
-    // when `limit` passed first.
+    // Ends the process as kill -9 does: nothing of it reaches the API server any more.
+    void crash();
+    // From the next boot on, and against their manifests: real plugins get every key again and again.
+    void set_resync(std::optional<std::chrono::nanoseconds> every) { resync_every_ = every; }
+    // Runs until nothing is queued or running and nothing happened for `quiet`; false when `limit`
+    // passed first.
     bool settle(std::chrono::nanoseconds quiet = std::chrono::seconds(2),
                 std::chrono::nanoseconds limit = std::chrono::minutes(30));
     bool run_until(const std::function<bool()>& done,
@@ -81,6 +95,7 @@ public:
 
     // POST, PUT, PATCH, DELETE sent by the process
     std::uint64_t writes() const { return writes_; }
+    std::uint64_t requests() const { return requests_seen_; }
     std::string metric(const std::string& series);  // value of one series; "" when absent
 
     VirtualLoop loop;
@@ -96,11 +111,28 @@ public:
     std::unique_ptr<cache::Cache> cache;
     std::unique_ptr<control::Runtime> runtime;
     control::StopReport report;
+    // Of real plugins.
+    std::uint64_t reconciles{0};
+    int overlaps{0};   // of one key in two workers of one controller; must stay 0
+    int backwards{0};  // events that showed an object older than before; must stay 0
+    std::function<void(std::string_view controller, const ObjectKey& key)> on_reconcile;
 
 private:
+    control::Plugin make(std::size_t slot);
+    control::Plugin make(std::size_t slot, const RealPlugin& real);
+    void spy(const plugin::Manifest& manifest);
+    void check_order(const std::string& watch, const cache::Event& event);
+
     WorldOptions options_;
     std::vector<TestPlugin> plugins_;
-    std::vector<std::unique_ptr<capstan_plugin>> wrapped_;
+    std::vector<RealPlugin> real_plugins_;
+    ReconcileWatch guard_;
+    std::set<std::string> running_;  // "controller ns/name"
+    // Watches of the test's own on what the real plugins watch.
+    std::vector<std::unique_ptr<cache::WatchHandle>> spies_;
+    std::map<std::string, std::string> versions_;  // newest seen, by watch and uid
+    std::optional<std::chrono::nanoseconds> resync_every_;
+    bool dead_{false};
     std::uint64_t writes_{0};
     std::uint64_t requests_seen_{0};
 };
