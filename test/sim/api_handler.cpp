@@ -158,6 +158,9 @@ void ApiHost::take(const std::shared_ptr<Feed>& feed, std::string_view lines) {
     }
     const MonotonicTime after = feed->held.empty() ? MonotonicTime(0) : feed->held.back().due;
     feed->held.push_back({std::string(lines), std::max(loop_.now() + fault.hold, after)});
+    for (std::size_t i = 0; fault.lag > 0 && i + fault.lag < feed->held.size(); ++i) {
+        feed->held[i].due = loop_.now();
+    }
     pass_on(feed);
 }
 

@@ -18,6 +18,7 @@ namespace capstan::test {
 // What happens to one event of an open watch; the events of the watch's start are left alone.
 struct WatchFault {
     std::chrono::nanoseconds hold{0};  // it arrives that much later, and what follows behind it
+    std::size_t lag{0};                // with hold: or as soon as so many others came after it
     // The stream breaks instead and the event is lost to it. For `outage` no watch opens again.
     bool cut{false};
     std::chrono::nanoseconds outage{0};

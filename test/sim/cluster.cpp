@@ -26,17 +26,6 @@ std::string hex_of(std::string_view text) {
     return buffer;
 }
 
-// The hash that the ConfigMap gives for a member: what its steward could run now.
-std::string offered_hash(const json::Value* config_map, const std::string& member) {
-    if (config_map == nullptr) {
-        return "";
-    }
-    const auto parsed = json::parse(json::View(*config_map)["data"]["steward.yaml"].string_or(""));
-    return parsed ? std::string(
-                        json::View(parsed.value())["members"][member]["configHash"].string_or(""))
-                  : "";
-}
-
 }  // namespace
 
 Cluster::Cluster(World& world, std::uint64_t seed)
@@ -65,17 +54,41 @@ void Cluster::tick() {
     if (unrest_) {
         disturb();
     }
+    const std::uint64_t now = changes();
     // Copies: what is written changes the mirrors.
-    for (const auto& [key, set] : std::map(sets_.all())) {
-        sync_set(set);
+    if (now != seen_ || !at_rest_) {
+        for (const auto& [key, set] : Mirror::Objects(sets_.all())) {
+            sync_set(*set);
+        }
+        for (const auto& [key, pod] : Mirror::Objects(pods_.all())) {
+            sync_pod(*pod);
+        }
     }
-    for (const auto& [key, pod] : std::map(pods_.all())) {
-        sync_pod(pod);
-    }
-    for (const auto& [key, member] : std::map(members_.all())) {
-        sync_steward(member);
+    for (const auto& [key, member] : Mirror::Objects(members_.all())) {
+        sync_steward(*member);
     }
     at_rest_ = !busy_;
+    seen_ = now;
+}
+
+std::uint64_t Cluster::changes() const {
+    return sets_.changes() + pods_.changes() + members_.changes() + config_maps_.changes();
+}
+
+// The hash that the ConfigMap gives for a member: what its steward could run now.
+std::string Cluster::offered_hash(const std::string& etcd, const std::string& member) {
+    const json::Value* config_map = config_maps_.find({"ns", etcd + "-config"});
+    if (config_map == nullptr) {
+        return "";
+    }
+    const json::View view(*config_map);
+    json::Value& offer =
+        offers_[etcd + " " + std::string(view["metadata"]["resourceVersion"].string_or(""))];
+    if (offer.is_null()) {
+        auto parsed = json::parse(view["data"]["steward.yaml"].string_or(""));
+        offer = parsed ? std::move(parsed).value() : json::object();
+    }
+    return std::string(json::View(offer)["members"][member]["configHash"].string_or(""));
 }
 
 void Cluster::sync_set(const json::Value& set) {
@@ -142,7 +155,7 @@ void Cluster::disturb() {
 bool Cluster::leads(const std::string& etcd, int ordinal) const {
     for (const auto& [key, pod] : pods_.all()) {
         const auto other = local::ordinal_of(etcd, key.name);
-        if (other && *other < ordinal && local::is_pod_ready(pod)) {
+        if (other && *other < ordinal && local::is_pod_ready(*pod)) {
             return false;
         }
     }
@@ -188,8 +201,7 @@ json::Value Cluster::next_step(const json::Value& member, const Facts& facts) {
     const bool learner = annotations[kLearner].present();
     const std::string told(annotations[kHash].string_or(""));
     const std::string runs(status["configHash"].string_or(""));
-    const std::string offered =
-        offered_hash(config_maps_.find({"ns", facts.etcd + "-config"}), facts.member);
+    const std::string offered = offered_hash(facts.etcd, facts.member);
     const bool takes = !told.empty() && offered == told && runs != told;
     const std::string_view state = old.empty() ? "" : json::View(old.back())["state"].string_or("");
     const std::string_view sub_state =

@@ -48,6 +48,8 @@ private:
     // What the steward has to write next: a merge patch of the object; null: nothing.
     json::Value next_step(const json::Value& member, const Facts& facts);
     void renew(const std::string& member, Steward& steward, const Facts& facts);
+    std::string offered_hash(const std::string& etcd, const std::string& member);
+    std::uint64_t changes() const;
     MonotonicTime soon(int ms_max);
     void patch(const std::string& path, json::Value body);
 
@@ -56,6 +58,9 @@ private:
     Mirror sets_, pods_, members_, config_maps_;
     std::map<std::string, Pod> pod_states_;          // by uid
     std::map<std::string, Steward> steward_states_;  // by member name
+    // "etcd version" of a ConfigMap -> what its steward.yaml gives, by member
+    std::map<std::string, json::Value> offers_;
+    std::uint64_t seen_{0};  // changes() at the last look at everything
     std::unique_ptr<net::Timer> timer_;
     bool unrest_{false};
     bool at_rest_{false};

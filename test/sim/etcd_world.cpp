@@ -63,7 +63,17 @@ json::Value scrub(const json::Value& value) {
     }
     json::Value out = json::object();
     for (const json::Member& member : *members) {
-        if (member.key == "transitions" && !json::View(member.value).array().empty()) {
+        if (member.key == "conditions" && member.value.is_array()) {
+            json::Value sorted =
+                scrub(member.value);  // a map by type: its order says who was first
+            std::sort(sorted.if_array()->begin(),
+                      sorted.if_array()->end(),
+                      [](const json::Value& a, const json::Value& b) {
+                          return json::View(a)["type"].string_or("") <
+                                 json::View(b)["type"].string_or("");
+                      });
+            out.set("conditions", std::move(sorted));
+        } else if (member.key == "transitions" && !json::View(member.value).array().empty()) {
             out.set("transitions", scrub(json::View(member.value).array().back()));
         } else if (!passing().contains(member.key)) {
             json::Value inside = scrub(member.value);
@@ -189,6 +199,11 @@ void WriteAudit::note_status(const std::string& target, const std::string& answe
 
 EtcdWorld::EtcdWorld(WorldOptions options) : world(options) {
     install_crds(world);
+    world.faults = [this](const net::HttpRequest& request) {
+        Fault fault;
+        fault.lose_response = request.method != "GET" && crash_is_due();
+        return fault;
+    };
     world.api.on_write = [this](const SeenWrite& write) { audit.note(write); };
     world.add(RealPlugin{"etcd", json::object(), {{"EtcdMember", true}}});
     world.add(RealPlugin{"custodian", json::object(), {}});
@@ -236,20 +251,24 @@ void EtcdWorld::annotate(const std::string& name,
 }
 
 bool EtcdWorld::exists(const std::string& name) {
-    return world.read(kEtcds + "/" + name).has_value();
+    return !world.api.server().read("druid.gardener.cloud/etcds", "ns", name).empty();
 }
 
 bool EtcdWorld::rest(std::chrono::nanoseconds quiet, std::chrono::nanoseconds limit) {
     const MonotonicTime end = world.loop.now() + limit;
     while (world.loop.now() < end) {
         const std::uint64_t before = world.writes();
-        const bool disturbed =
-            world.baton.run_until([&] { return world.writes() != before || !cluster->at_rest(); },
-                                  world.loop.now() + quiet);
+        const auto disturbance = [&] { return world.writes() != before || !cluster->at_rest(); };
+        const bool disturbed = world.baton.run_until(disturbance, world.loop.now() + quiet);
         if (!disturbed && world.baton.run_until([&] { return world.runtime->idle(); }, end)) {
             return true;
         }
-        world.run_for(std::chrono::seconds(1));
+        if (world.baton.run_until([&] { return crash_is_due(); },
+                                  world.loop.now() + std::chrono::seconds(1))) {
+            crash_at_write.reset();
+            world.crash();
+            world.boot();
+        }
     }
     return false;
 }

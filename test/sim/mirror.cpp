@@ -48,21 +48,21 @@ void Mirror::take(std::string_view lines) {
         if (type == "DELETED") {
             objects_.erase(key);
         } else {
-            objects_[key] = std::move(*object);
+            objects_[key] = std::make_shared<const json::Value>(std::move(*object));
         }
     }
 }
 
 const json::Value* Mirror::find(const ObjectKey& key) const {
     const auto found = objects_.find(key);
-    return found == objects_.end() ? nullptr : &found->second;
+    return found == objects_.end() ? nullptr : found->second.get();
 }
 
 std::vector<const json::Value*> Mirror::controlled_by(const std::string& uid) const {
     std::vector<const json::Value*> out;
     for (const auto& [key, object] : objects_) {
-        if (local::controller_uid(object) == uid) {
-            out.push_back(&object);
+        if (local::controller_uid(*object) == uid) {
+            out.push_back(object.get());
         }
     }
     return out;

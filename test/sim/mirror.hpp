@@ -15,13 +15,16 @@ namespace capstan::test {
 
 class Mirror {
 public:
+    // shared: an object outlives a change while somebody looks at it
+    using Objects = std::map<ObjectKey, std::shared_ptr<const json::Value>>;
+
     // `path`: "/api/v1/namespaces/ns/pods". Borrowed; both outlive *this.
     Mirror(net::Loop& loop, ApiHost& api, std::string path);
     ~Mirror();
     Mirror(const Mirror&) = delete;
     Mirror& operator=(const Mirror&) = delete;
 
-    const std::map<ObjectKey, json::Value>& all() const noexcept { return objects_; }
+    const Objects& all() const noexcept { return objects_; }
     const json::Value* find(const ObjectKey& key) const;
     std::vector<const json::Value*> controlled_by(const std::string& uid) const;
     std::uint64_t changes() const noexcept { return changes_; }  // so far
@@ -33,7 +36,7 @@ private:
     net::Loop& loop_;
     ApiHost& api_;
     const std::string path_;
-    std::map<ObjectKey, json::Value> objects_;
+    Objects objects_;
     std::unique_ptr<local::WatchHandle> watch_;
     std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};  // seen by posted tasks
     std::uint64_t changes_{0};
