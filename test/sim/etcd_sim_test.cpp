@@ -182,7 +182,8 @@ void finish(EtcdWorld& etcds) {
     etcds.put("e2", {.replicas = 3, .quota_gib = 4, .cpu_milli = 200});
     etcds.put("e3", {.replicas = 3});
     etcds.put("e4", {.replicas = 3, .tls = true});
-    EXPECT_TRUE(etcds.rest(30s)) << etcds.world.baton.describe();
+    EXPECT_TRUE(etcds.rest()) << etcds.world.baton.describe();
+    EXPECT_EQ(etcds.problems(), "");
     etcds.put("e3", {.replicas = 0});
     EXPECT_TRUE(etcds.rest()) << etcds.world.baton.describe();
 }
