@@ -152,6 +152,10 @@ void ApiHost::take(const std::shared_ptr<Feed>& feed, std::string_view lines) {
     if (feed->open && watch_faults) {
         fault = watch_faults(lines);
     }
+    if (fault.cut_all) {
+        cut_watches(fault);
+        return;
+    }
     if (fault.cut) {
         cut(feed, fault);
         return;
@@ -178,6 +182,14 @@ void ApiHost::pass_on(const std::weak_ptr<Feed>& weak) {
     } else if (feed->ended) {
         feed->over = true;
         feed->exchange->end();
+    }
+}
+
+void ApiHost::cut_watches(const WatchFault& fault) {
+    for (const auto& weak : feeds_) {
+        if (const auto feed = weak.lock(); feed != nullptr && !feed->over) {
+            cut(feed, fault);
+        }
     }
 }
 

@@ -21,6 +21,7 @@ struct WatchFault {
     std::size_t lag{0};                // with hold: or as soon as so many others came after it
     // The stream breaks instead and the event is lost to it. For `outage` no watch opens again.
     bool cut{false};
+    bool cut_all{false};  // every open watch breaks
     std::chrono::nanoseconds outage{0};
     bool expire{false};  // at the end of the outage the server has forgotten its history: 410
 };
@@ -51,6 +52,7 @@ public:
     // Asked for each piece of an open watch (one event, seldom more); empty: no faults.
     std::function<WatchFault(std::string_view lines)> watch_faults;
     std::function<void(const SeenWrite&)> on_write;
+    void cut_watches(const WatchFault& fault);  // all that are open
 
 private:
     struct Feed;

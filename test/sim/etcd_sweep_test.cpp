@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 
 std::uint64_t stride(std::uint64_t usual) {
     const char* text = std::getenv("CAPSTAN_SIM_STRIDE");
+    usual *= CAPSTAN_SIM_SLOW != 0 ? 5 : 1;
     return text == nullptr ? usual : std::max<std::uint64_t>(1, std::strtoull(text, nullptr, 10));
 }
 
@@ -86,7 +87,7 @@ void expect_as_calm(const Outcome& outcome) {
     EXPECT_EQ(difference(calm().state, outcome.state), "");
     EXPECT_EQ(list_of(calm().audit.created), list_of(outcome.audit.created)) << "made twice";
     EXPECT_EQ(outcome.audit.errors, std::vector<std::string>{});
-    EXPECT_EQ(outcome.audit.flips, 0);
+    EXPECT_EQ(outcome.audit.came_back, std::vector<std::string>{});
 }
 
 TEST(EtcdSweep, CrashAfterEachWrite) {
@@ -108,7 +109,7 @@ void sweep_events(const WatchFault& fault, std::uint64_t first, std::uint64_t st
                 return ++events == n ? fault : WatchFault{};
             };
         };
-        expect_as_calm(run(prepare, 45s));
+        expect_as_calm(run(prepare, 60s));
         ASSERT_FALSE(testing::Test::HasFailure());
     }
 }
@@ -123,8 +124,33 @@ TEST(EtcdSweep, EachEventIsLostToItsStream) {
 TEST(EtcdSweep, NoWatchForAWhileFromEachEventOn) {
     sweep_events({.cut = true, .outage = 4s}, 7, stride(40));
 }
+// With the back-off after it the outage stays below cache::kOverlayTtl, past which a cache without a
+// watch shows again what was before our own writes.
 TEST(EtcdSweep, HistoryIsGoneAtEachEvent) {
-    sweep_events({.cut = true, .outage = 4s, .expire = true}, 11, stride(40));
+    sweep_events({.cut_all = true, .outage = 3s, .expire = true}, 11, stride(20));
+}
+
+TEST(EtcdSweep, EachChildIsChangedOrTakenAway) {
+    EtcdWorld etcds(WorldOptions{});
+    etcds.put("main", {.replicas = 3});
+    ASSERT_TRUE(etcds.rest());
+    const auto before = etcds.state();
+    const std::vector<std::string> children = etcds.child_paths();
+    ASSERT_EQ(children.size(), 3u + 3 + 2 + 6);  // members, leases, services, one of each other
+    for (const std::string& path : children) {
+        SCOPED_TRACE(path);
+        etcds.world.api.ask("PATCH",
+                            path,
+                            R"({"metadata":{"labels":{"app.kubernetes.io/component":"stolen"}}})",
+                            "application/merge-patch+json");
+        ASSERT_TRUE(etcds.rest(15s));
+        EXPECT_EQ(difference(before, etcds.state()), "") << "changed";
+        etcds.world.api.ask("DELETE", path);
+        ASSERT_TRUE(etcds.rest(30s));
+        EXPECT_EQ(difference(before, etcds.state()), "") << "deleted";
+        EXPECT_EQ(etcds.problems(), "");
+        ASSERT_FALSE(HasFailure());
+    }
 }
 
 TEST(EtcdSweep, CachesLagBehind) {

@@ -192,7 +192,9 @@ void WriteAudit::note_status(const std::string& target, const std::string& answe
                        std::to_string(status["observedGeneration"].int_or(0));
     std::vector<std::string>& trail = trail_[target];
     if (trail.empty() || trail.back() != look) {
-        flips += std::find(trail.begin(), trail.end(), look) != trail.end() ? 1 : 0;
+        if (std::find(trail.begin(), trail.end(), look) != trail.end()) {
+            came_back.push_back(target + ": " + look + " after " + trail.back());
+        }
         trail.push_back(std::move(look));
     }
 }
@@ -252,6 +254,16 @@ void EtcdWorld::annotate(const std::string& name,
 
 bool EtcdWorld::exists(const std::string& name) {
     return !world.api.server().read("druid.gardener.cloud/etcds", "ns", name).empty();
+}
+
+std::vector<std::string> EtcdWorld::child_paths() {
+    std::vector<std::string> out;
+    for (const KindPath& kind : kKinds) {
+        for (const json::Value& object : kind.child ? world.list(kind.path) : json::Array()) {
+            out.push_back(kind.path + ("/" + name_of(object)));
+        }
+    }
+    return out;
 }
 
 bool EtcdWorld::rest(std::chrono::nanoseconds quiet, std::chrono::nanoseconds limit) {

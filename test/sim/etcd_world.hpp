@@ -35,7 +35,8 @@ struct WriteAudit {
     std::uint64_t effective{0};
     std::map<std::string, int> created;  // by path: answers 201
     std::vector<std::string> errors;     // lastOperation.description of each Etcd status "Error"
-    int flips{0};  // the etcd plugin's part of a status came back after it had been another
+    // where the etcd plugin's part of a status came back after it had been another
+    std::vector<std::string> came_back;
     void person_acted() { trail_.clear(); }
 
 private:
@@ -55,6 +56,7 @@ public:
     void remove(const std::string& name);
     void annotate(const std::string& name, const std::string& key, const char* value_or_null);
     bool exists(const std::string& name);
+    std::vector<std::string> child_paths();  // of every object that an Etcd controls
 
     // Everybody has done what there is to do: nothing but lease renewals for longer than a broken
     // watch or a failing key stays away.
