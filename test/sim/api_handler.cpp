@@ -112,7 +112,6 @@ void ApiHost::serve_watch(const std::shared_ptr<net::ServerExchange>& exchange,
     }
     auto feed = std::make_shared<Feed>();  // shared by the sink and the exchange's end
     feed->exchange = exchange;
-    exchange->start(200, {{"Content-Type", "application/json"}});
     local::WatchSink sink;
     sink.on_lines = [this, weak = std::weak_ptr<Feed>(feed)](std::string_view lines) {
         if (const auto f = weak.lock(); f != nullptr && !f->over) {
@@ -130,11 +129,12 @@ void ApiHost::serve_watch(const std::shared_ptr<net::ServerExchange>& exchange,
     };
     local::WatchStart started = server_->open_watch(request, std::move(sink));
     if (started.handle == nullptr) {
-        const std::string line = R"({"type":"ERROR","object":)" + started.refused.body + "}\n";
-        exchange->write(line, [](const Result<void>&) {});
-        exchange->end();
+        exchange->respond(started.refused.status,
+                          {{"Content-Type", started.refused.content_type}},
+                          std::move(started.refused.body));
         return;
     }
+    exchange->start(200, {{"Content-Type", "application/json"}});
     feed->open = true;
     feed->watch = std::move(started.handle);
     exchange->on_closed([feed] {
@@ -144,6 +144,7 @@ void ApiHost::serve_watch(const std::shared_ptr<net::ServerExchange>& exchange,
     });
     std::erase_if(feeds_, [](const auto& weak) { return weak.expired(); });
     feeds_.push_back(feed);
+    pass_on(feed);
     arm();
 }
 
@@ -170,8 +171,8 @@ void ApiHost::take(const std::shared_ptr<Feed>& feed, std::string_view lines) {
 
 void ApiHost::pass_on(const std::weak_ptr<Feed>& weak) {
     const auto feed = weak.lock();
-    if (feed == nullptr || feed->over) {
-        return;
+    if (feed == nullptr || feed->over || !feed->open) {
+        return;  // a watch that is being opened may yet be refused
     }
     while (!feed->held.empty() && feed->held.front().due <= loop_.now()) {
         feed->exchange->write(std::move(feed->held.front().lines), [](const Result<void>&) {});

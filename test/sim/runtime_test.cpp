@@ -146,6 +146,32 @@ TEST(Runtime, RelistAfterCompactionDoesNotLoseADelete) {
     ASSERT_TRUE(world.settle());
 }
 
+// A refused resume is answered by a list, not by waiting and asking for the old version again. Even
+// seeds: the server says so in the stream, odd ones: by the HTTP status.
+TEST(Runtime, ExpiredWatchListsAgainAtOnce) {
+    for (const std::uint64_t seed : {1, 2}) {
+        DemoRecord record;
+        WorldOptions options;
+        options.seed = seed;
+        options.log_level = obs::Level::info;
+        World world(options);
+        const ShutDownFirst end(world);
+        world.add(demo_plugin(record));
+        world.boot();
+        world.put_config_map("a", "1");
+        world.put_config_map("b", "1");
+        ASSERT_TRUE(world.settle());
+        const int runs = record.runs["ns/b"];
+        world.api.cut_watches({.outage = 500ms, .expire = true});
+        world.remove(kConfigMaps + "b");
+        world.put_config_map("a", "2");
+        // Twice the first back-off of a broken watch, and no second one.
+        EXPECT_TRUE(world.run_until(
+            [&] { return record.runs["ns/b"] > runs && secret_value(world, "a") == "2"; }, 2s))
+            << "seed " << seed;
+    }
+}
+
 TEST(Runtime, PermissionsOutsideTheManifestAreNotSent) {
     DemoRecord record;
     World world;

@@ -54,6 +54,7 @@ std::unique_ptr<local::ApiServer> make_server(const Clock& clock, std::uint64_t 
     local::ApiServerOptions options;
     options.rbac = false;
     options.seed = seed;
+    options.expired_in_stream = seed % 2 == 0;  // servers do either
     return local::ApiServer::create(clock, std::move(options)).value();
 }
 
