@@ -148,6 +148,10 @@ TEST(EtcdSweep, EachChildIsChangedOrTakenAway) {
         etcds.world.api.ask("DELETE", path);
         ASSERT_TRUE(etcds.rest(30s));
         EXPECT_EQ(difference(before, etcds.state()), "") << "deleted";
+        etcds.world.api.cut_watches({.outage = 3s, .expire = true});
+        etcds.world.api.ask("DELETE", path);
+        ASSERT_TRUE(etcds.rest(60s));
+        EXPECT_EQ(difference(before, etcds.state()), "") << "deleted while nobody could watch";
         EXPECT_EQ(etcds.problems(), "");
         ASSERT_FALSE(HasFailure());
     }
