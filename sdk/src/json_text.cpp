@@ -19,8 +19,8 @@ namespace {
 // Objects up to this size are searched for duplicates by comparing; larger ones by hashing.
 constexpr std::size_t kLinearMembersMax = 16;
 
-// Length of the UTF-8 sequence at `at` (RFC 3629: no overlong forms, no surrogates, up to U+10FFFF);
-// 0: none.
+// Length of the UTF-8 sequence at `at` (RFC 3629: no overlong forms, no surrogates, up to
+// U+10FFFF); 0: none.
 std::size_t sequence_length(const unsigned char* at, std::size_t left) noexcept {
     const auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
         return i < left && at[i] >= low && at[i] <= high;

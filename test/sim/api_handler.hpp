@@ -1,8 +1,8 @@
 // The embedded API server's core behind a net::ServerHandler, in process: for LocalTransport. The
 // user is a master.
 //
-// Watches can be made to misbehave one event at a time: held back, or cut before an event so that it
-// never arrives. Thread: the loop's.
+// Watches can be made to misbehave one event at a time: held back, or cut before an event, which
+// then never arrives. Thread: the loop's.
 #pragma once
 
 #include "runtime/local/apiserver/api_server.hpp"

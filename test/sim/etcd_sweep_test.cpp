@@ -124,8 +124,8 @@ TEST(EtcdSweep, EachEventIsLostToItsStream) {
 TEST(EtcdSweep, NoWatchForAWhileFromEachEventOn) {
     sweep_events({.cut = true, .outage = 4s}, 7, stride(40));
 }
-// With the back-off after it the outage stays below cache::kOverlayTtl, past which a cache without a
-// watch shows again what was before our own writes.
+// With the back-off after it the outage stays below cache::kOverlayTtl, past which a cache without
+// a watch shows again what was before our own writes.
 TEST(EtcdSweep, HistoryIsGoneAtEachEvent) {
     sweep_events({.cut_all = true, .outage = 3s, .expire = true}, 11, stride(20));
 }

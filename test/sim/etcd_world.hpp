@@ -70,8 +70,8 @@ public:
     // pass of the new process, of all writes. Must be {0, 0}.
     std::pair<std::uint64_t, std::uint64_t> writes_at_rest();
 
-    // The process dies when it has sent so many writes: the last one is carried out and its answer is
-    // lost. A new process starts at once. Asked while rest() runs.
+    // The process dies when it has sent so many writes: the last one is carried out and its answer
+    // is lost. A new process starts at once. Asked while rest() runs.
     std::optional<std::uint64_t> crash_at_write;
 
     World world;

@@ -165,8 +165,8 @@ TEST(Runtime, ExpiredWatchListsAgainSoon) {
         world.api.cut_watches({.outage = 500ms, .expire = true});
         world.remove(kConfigMaps + "b");
         world.put_config_map("a", "2");
-        // The first two back-offs are at most 1.6 s and 3.2 s; asking for the old version until that
-        // is given up takes 25 s at least.
+        // The first two back-offs are at most 1.6 s and 3.2 s; asking for the old version until
+        // that is given up takes 25 s at least.
         EXPECT_TRUE(world.run_until(
             [&] { return record.runs["ns/b"] > runs && secret_value(world, "a") == "2"; }, 6s))
             << "seed " << seed;

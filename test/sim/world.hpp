@@ -76,7 +76,8 @@ public:
     bool shut_down(std::chrono::nanoseconds grace = std::chrono::seconds(30));
     // Ends the process as kill -9 does: nothing of it reaches the API server any more.
     void crash();
-    // From the next boot on, and against their manifests: real plugins get every key again and again.
+    // From the next boot on, and against their manifests: real plugins get every key again and
+    // again.
     void set_resync(std::optional<std::chrono::nanoseconds> every) { resync_every_ = every; }
     // Runs until nothing is queued or running and nothing happened for `quiet`; false when `limit`
     // passed first.
