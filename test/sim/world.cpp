@@ -112,9 +112,6 @@ World::World(WorldOptions options)
         ++reconciles;
         const bool alone = running_.insert(std::string(controller) + " " + key.to_string()).second;
         overlaps += alone ? 0 : 1;
-        if (on_reconcile) {
-            on_reconcile(controller, key);
-        }
     };
     guard_.left = [this](std::string_view controller, const ObjectKey& key) {
         running_.erase(std::string(controller) + " " + key.to_string());

@@ -96,7 +96,6 @@ public:
 
     // POST, PUT, PATCH, DELETE sent by the process
     std::uint64_t writes() const { return writes_; }
-    std::uint64_t requests() const { return requests_seen_; }
     std::string metric(const std::string& series);  // value of one series; "" when absent
 
     VirtualLoop loop;
@@ -116,7 +115,6 @@ public:
     std::uint64_t reconciles{0};
     int overlaps{0};   // of one key in two workers of one controller; must stay 0
     int backwards{0};  // events that showed an object older than before; must stay 0
-    std::function<void(std::string_view controller, const ObjectKey& key)> on_reconcile;
 
 private:
     control::Plugin make(std::size_t slot);
