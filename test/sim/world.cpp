@@ -160,7 +160,9 @@ void World::boot() {
         [this] { return random(); },
         {},
     };
-    runtime = std::make_unique<control::Runtime>(std::move(parts));
+    control::RuntimeOptions runtime_options;
+    runtime_options.queue_keys_max = options_.queue_keys_max;
+    runtime = std::make_unique<control::Runtime>(std::move(parts), std::move(runtime_options));
     running_.clear();
     for (std::size_t slot = 0; slot < plugins_.size() + real_plugins_.size(); ++slot) {
         const bool real = slot >= plugins_.size();
@@ -210,6 +212,10 @@ control::Plugin World::make(std::size_t slot) {
     loaded.table = plugin.table != nullptr
                        ? plugin.table
                        : detail::plugin_entry(host, &make_from_slot, "test", "1.0.0");
+    if (plugin.wrap) {
+        wrapped_.push_back(std::make_unique<capstan_plugin>(plugin.wrap(*loaded.table)));
+        loaded.table = wrapped_.back().get();
+    }
     if (plugin.table == nullptr) {
         loaded.service = static_cast<const capstan_plugin_service*>(
             loaded.table->get_ext(to_str("capstan.service/1")));

@@ -124,6 +124,7 @@ private:
 
     WorldOptions options_;
     std::vector<TestPlugin> plugins_;
+    std::vector<std::unique_ptr<capstan_plugin>> wrapped_;
     std::vector<RealPlugin> real_plugins_;
     ReconcileWatch guard_;
     std::set<std::string> running_;  // "controller ns/name"
