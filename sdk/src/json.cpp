@@ -73,11 +73,7 @@ std::string_view to_string(Kind kind) noexcept {
     return "null";
 }
 
-Value::Value(const char* value) : data_(std::string(value)) {}
-Value::Value(std::string_view value) : data_(std::string(value)) {}
-Value::Value(std::string value) noexcept : data_(std::move(value)) {}
-Value::Value(Array value) noexcept : data_(std::move(value)) {}
-Value::Value(Object value) noexcept : data_(std::move(value)) {}
+Value::Value(Copied value) : data_(std::string(value.text)) {}
 Value::Value(std::initializer_list<Member> members) : data_(Object(members)) {}
 Value::Value(const Value& other) = default;
 Value::Value(Value&& other) noexcept = default;
@@ -85,8 +81,10 @@ Value& Value::operator=(const Value& other) = default;
 Value& Value::operator=(Value&& other) noexcept = default;
 Value::~Value() = default;
 
-Member::Member(std::string_view member_key, Value member_value)
-    : key(member_key), value(std::move(member_value)) {}
+Member::Member(Name member_key, Value&& member_value)
+    : key(member_key.text), value(std::move(member_value)) {}
+Member::Member(Name member_key, std::initializer_list<Member> members)
+    : key(member_key.text), value(Object(members)) {}
 Member::Member(const Member& other) = default;
 Member::Member(Member&& other) noexcept = default;
 Member& Member::operator=(const Member& other) = default;
@@ -167,6 +165,22 @@ Value& Value::operator[](std::string_view key) {
     return members->emplace_back(key, Value()).value;
 }
 
+Value& Value::operator[](std::size_t index) {
+    return const_cast<Value&>(std::as_const(*this)[index]);
+}
+
+const Value& Value::operator[](std::size_t index) const {
+    const Array* items = if_array();
+    CAPSTAN_CHECK(items != nullptr, "item of a " + std::string(to_string(kind())));
+    CAPSTAN_CHECK(index < items->size(),
+                  "item " + std::to_string(index) + " of " + std::to_string(items->size()));
+    return (*items)[index];
+}
+
+Value& Value::set(std::string_view key, std::initializer_list<Member> members) {
+    return set(key, Value(Object(members)));
+}
+
 Value& Value::set(std::string_view key, Value value) {
     (*this)[key] = std::move(value);
     return *this;
@@ -204,15 +218,27 @@ bool operator==(const Value& a, const Value& b) noexcept {
     }
 }
 
+View::View(const View& parent, Kind expected, const Value* value, std::string path)
+    : value_(value), path_(std::move(path)), broken_(parent.broken_) {
+    if (!broken_ && parent.present() && parent.value_->kind() != expected) {
+        broken_ = parent.wrong_kind(expected);
+    }
+}
+
 View View::operator[](std::string_view key) const {
-    return View(value_ == nullptr ? nullptr : value_->find(key),
+    return View(*this,
+                Kind::object,
+                value_ == nullptr ? nullptr : value_->find(key),
                 path_ + "/" + escape_pointer_token(key));
 }
 
 View View::operator[](std::size_t index) const {
     const Array* items = value_ == nullptr ? nullptr : value_->if_array();
     const bool inside = items != nullptr && index < items->size();
-    return View(inside ? &(*items)[index] : nullptr, path_ + "/" + std::to_string(index));
+    return View(*this,
+                Kind::array,
+                inside ? &(*items)[index] : nullptr,
+                path_ + "/" + std::to_string(index));
 }
 
 Error View::error(std::string_view what) const {
@@ -221,22 +247,21 @@ Error View::error(std::string_view what) const {
                  {}};
 }
 
-namespace {
-
-Error wrong_kind(const View& view, Kind expected) {
-    if (!view.present()) {
-        return view.error("missing");
+Error View::wrong_kind(Kind expected) const {
+    if (broken_) {
+        return *broken_;
     }
-    return view.error("expected " + std::string(to_string(expected)) + ", found " +
-                      std::string(to_string(view.value()->kind())));
+    if (!present()) {
+        return error("missing");
+    }
+    return error("expected " + std::string(to_string(expected)) + ", found " +
+                 std::string(to_string(value_->kind())));
 }
-
-}  // namespace
 
 Result<bool> View::as_bool() const {
     const bool* found = value_ == nullptr ? nullptr : value_->if_bool();
     if (found == nullptr) {
-        return fail(wrong_kind(*this, Kind::boolean));
+        return fail(wrong_kind(Kind::boolean));
     }
     return *found;
 }
@@ -244,7 +269,7 @@ Result<bool> View::as_bool() const {
 Result<std::int64_t> View::as_int() const {
     const std::int64_t* found = value_ == nullptr ? nullptr : value_->if_int();
     if (found == nullptr) {
-        return fail(wrong_kind(*this, Kind::integer));
+        return fail(wrong_kind(Kind::integer));
     }
     return *found;
 }
@@ -255,7 +280,7 @@ Result<double> View::as_real() const {
     }
     const double* found = value_ == nullptr ? nullptr : value_->if_real();
     if (found == nullptr) {
-        return fail(wrong_kind(*this, Kind::real));
+        return fail(wrong_kind(Kind::real));
     }
     return *found;
 }
@@ -263,7 +288,7 @@ Result<double> View::as_real() const {
 Result<std::string_view> View::as_string() const {
     const std::string* found = value_ == nullptr ? nullptr : value_->if_string();
     if (found == nullptr) {
-        return fail(wrong_kind(*this, Kind::string));
+        return fail(wrong_kind(Kind::string));
     }
     return std::string_view(*found);
 }
@@ -271,15 +296,28 @@ Result<std::string_view> View::as_string() const {
 Result<const Array*> View::as_array() const {
     const Array* found = value_ == nullptr ? nullptr : value_->if_array();
     if (found == nullptr) {
-        return fail(wrong_kind(*this, Kind::array));
+        return fail(wrong_kind(Kind::array));
     }
     return found;
+}
+
+Result<std::vector<View>> View::items() const {
+    std::vector<View> views;
+    if (!present() && !broken_) {
+        return views;
+    }
+    CAPSTAN_TRY(const Array* values, as_array());
+    views.reserve(values->size());
+    for (std::size_t i = 0; i < values->size(); ++i) {
+        views.push_back((*this)[i]);
+    }
+    return views;
 }
 
 Result<const Object*> View::as_object() const {
     const Object* found = value_ == nullptr ? nullptr : value_->if_object();
     if (found == nullptr) {
-        return fail(wrong_kind(*this, Kind::object));
+        return fail(wrong_kind(Kind::object));
     }
     return found;
 }

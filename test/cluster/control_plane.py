@@ -4,7 +4,7 @@
 
 runs COMMAND with KUBECONFIG set to an admin's kubeconfig and ends everything after it; the exit code is the
 command's. Without a COMMAND it prints the kubeconfig's path and runs until SIGINT or SIGTERM. The programs come
-from test/cluster/build; exit code 77 (skipped) says that they are not there.
+from tools/build-kube and tools/build-etcd; exit code 77 (skipped) says that they are not there.
 
 Only the standard library and openssl. All listeners are on free loopback ports; every process is ended by its id.
 """
@@ -85,11 +85,11 @@ class ControlPlane:
         self.version = version or (available() or [None])[0]
         if self.version not in available():
             raise FileNotFoundError(f"no kube-apiserver {self.version or ''} in {CACHE}; "
-                                    f"build it with test/cluster/build kube {self.version or '1.34.4'}")
+                                    f"build it with tools/build-kube {self.version or '1.34.4'}")
         self.kube = CACHE / f"kube-{self.version}" / "bin"
         self.etcd_bin = CACHE / f"etcd-{ETCD}" / "bin" / "etcd"
         if not self.etcd_bin.exists():
-            raise FileNotFoundError(f"no etcd {ETCD} in {CACHE}; build it with test/cluster/build etcd {ETCD}")
+            raise FileNotFoundError(f"no etcd {ETCD} in {CACHE}; build it with tools/build-etcd {ETCD}")
         self.controllers = controllers
         self.flags = list(flags)
         self.processes = {}

@@ -1,7 +1,8 @@
 // JSON values with checked access: the only door to JSON in the host and in plugins.
 //
-// A nested object is written the way its YAML reads; braces make an object,
-// json::list() makes an array:
+// A nested object is written the way its YAML reads. {key, value} is a member, braces around
+// members are an object, json::list({…}) is an array, also of one item; an array without its
+// json::list does not compile. Values are copied in; a key written twice is there twice.
 //
 //     json::Value service = {
 //         {"apiVersion", "v1"},
@@ -28,6 +29,7 @@
 
 #include "capstan/error.hpp"
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -54,22 +56,30 @@ using Object = std::vector<Member>;
 enum class Kind : std::uint8_t { null, boolean, integer, real, string, array, object };
 std::string_view to_string(Kind kind) noexcept;
 
+// const char*, std::string_view, std::string and what converts to them; no null, no number.
+template <class T>
+concept Text = std::convertible_to<const T&, std::string_view> && !std::same_as<T, std::nullptr_t>;
+
 class Value {
 public:
     Value() noexcept = default;  // null
     Value(std::nullptr_t) noexcept {}
-    Value(bool value) noexcept : data_(value) {}
+    // Templates, so that only the type itself is taken: a pointer is no truth value, a character no
+    // number, and braces reach none of these.
+    Value(std::same_as<bool> auto value) noexcept : data_(value) {}
     template <class I>
         requires(std::is_integral_v<I> && !std::is_same_v<I, bool> && !std::is_same_v<I, char>)
     Value(I value) noexcept : data_(static_cast<std::int64_t>(value)) {}  // requires: fits int64
-    Value(double value) noexcept : data_(value) {}
-    Value(const char* value);
-    Value(std::string_view value);
-    Value(std::string value) noexcept;
-    Value(Array value) noexcept;
-    Value(Object value) noexcept;
-    // an object, always; an empty {} is null: use json::object()
-    Value(std::initializer_list<Member> members);
+    Value(std::floating_point auto value) noexcept : data_(static_cast<double>(value)) {}
+    template <Text T>
+        requires(!std::same_as<T, std::string>)
+    Value(const T& value) : Value(Copied{value}) {}
+    Value(std::same_as<std::string> auto value) noexcept : data_(std::move(value)) {}
+    Value(std::same_as<Array> auto value) noexcept : data_(std::move(value)) {}
+    Value(std::same_as<Object> auto value) noexcept : data_(std::move(value)) {}
+    Value(std::initializer_list<Member> members);  // an object; but Value{} is null
+    // an array of objects is json::list({…})
+    Value(std::initializer_list<std::initializer_list<Member>> objects) = delete;
     // Out of line: literals of nested objects expand to many of these, and inlined they would make
     // up most of a plugin's code and of its compile time.
     Value(const Value& other);
@@ -105,7 +115,11 @@ public:
     // Builders. set and operator[] turn null into an object, push_back null into an array; any
     // other kind is a broken invariant (CAPSTAN_CHECK).
     Value& operator[](std::string_view key);  // inserts null when absent
+    // Item of an array. Requires: an array with more than `index` items (CAPSTAN_CHECK).
+    Value& operator[](std::size_t index);
+    const Value& operator[](std::size_t index) const;
     Value& set(std::string_view key, Value value);
+    Value& set(std::string_view key, std::initializer_list<Member> members);  // {} is an object
     void push_back(Value value);
     bool erase(std::string_view key);  // false: was absent, or this is no object
 
@@ -113,11 +127,26 @@ public:
     friend bool operator==(const Value& a, const Value& b) noexcept;
 
 private:
+    struct Copied {
+        std::string_view text;
+    };
+    explicit Value(Copied value);
     std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> data_;
 };
 
 struct Member {
-    Member(std::string_view member_key, Value member_value);
+    // A template, so that no braces become a key (two texts would, as the ends of a range).
+    template <Text Key>
+    Member(const Key& member_key, Value member_value)
+        : Member(Name{member_key}, std::move(member_value)) {}
+    // {"emptyDir", {}} is an empty object.
+    template <Text Key>
+    Member(const Key& member_key, std::initializer_list<Member> members)
+        : Member(Name{member_key}, members) {}
+    // An array is json::list({…}), also of one item.
+    template <Text Key, class Item>
+        requires(!std::same_as<Item, Member>)
+    Member(const Key& member_key, std::initializer_list<Item> items) = delete;
     Member(const Member& other);
     Member(Member&& other) noexcept;
     Member& operator=(const Member& other);
@@ -125,13 +154,21 @@ struct Member {
     ~Member();
     std::string key;
     Value value;
+
+private:
+    struct Name {
+        std::string_view text;
+    };
+    Member(Name member_key, Value&& member_value);
+    Member(Name member_key, std::initializer_list<Member> members);
 };
 
 Value object();  // {}
 Value list();    // []
 Value list(std::initializer_list<Value> items);
 
-// Borrowed, checked reading. Lives no longer than the Value it was made from. Missing members and
+// Borrowed, checked reading. Lives no longer than the Value it was made from: name a result before
+// viewing it. Missing members and
 // wrong kinds travel along and surface, with the whole path, in the final as_…() call.
 class View {
 public:
@@ -139,10 +176,6 @@ public:
 
     View operator[](std::string_view key) const;
     View operator[](std::size_t index) const;
-    template <std::size_t N>
-    View operator[](const char (&key)[N]) const {
-        return (*this)[std::string_view(key, N - 1)];
-    }
 
     // null counts as absent
     bool present() const noexcept { return value_ != nullptr && !value_->is_null(); }
@@ -150,13 +183,16 @@ public:
     const Value* value() const noexcept { return value_; }
     const std::string& path() const noexcept { return path_; }  // RFC 6901, "" for the root
 
-    // Errors: invalid, "<path>: missing" or "<path>: expected integer, found string".
+    // Errors: invalid, "<path>: missing" (absent or null; the root is "document") or "<path>:
+    // expected array, found string", the path being that of the wrong value, also on the way here.
     Result<bool> as_bool() const;
     Result<std::int64_t> as_int() const;
     Result<double> as_real() const;  // integers too
     Result<std::string_view> as_string() const;
     Result<const Array*> as_array() const;
     Result<const Object*> as_object() const;
+    // The items of an array, each with its path; absent: none.
+    Result<std::vector<View>> items() const;
 
     // The fallback covers absence and wrong kinds alike: for reading objects
     // that a schema has checked.
@@ -170,9 +206,11 @@ public:
     Error error(std::string_view what) const;  // invalid, "<path>: <what>"
 
 private:
-    View(const Value* value, std::string path) noexcept : value_(value), path_(std::move(path)) {}
+    View(const View& parent, Kind expected, const Value* value, std::string path);
+    Error wrong_kind(Kind expected) const;
     const Value* value_;
     std::string path_;
+    std::optional<Error> broken_;  // a value on the way here was of the wrong kind
 };
 
 struct ParseOptions {
