@@ -13,6 +13,7 @@
 #include "runtime/net/http_server.hpp"
 #include "runtime/net/io_loop.hpp"
 
+#include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -27,6 +28,8 @@ namespace {
 
 constexpr std::chrono::seconds kFirstContactMax{30};
 constexpr std::chrono::milliseconds kFirstContactPause{500};
+constexpr std::chrono::seconds kTrimAfter{5};
+constexpr int kArenasMax = 2;  // of the allocator: a further one for each thread costs a MiB
 
 std::optional<std::string> environment(const std::string& name) {
     const char* value = std::getenv(name.c_str());
@@ -307,6 +310,7 @@ int Host::stop() {
 
 int Host::run() {
     watch_signals();
+    ::mallopt(M_ARENA_MAX, kArenasMax);
     register_process_metrics(metrics_);
     if (const auto connected = connect(); !connected) {
         return complain(connected.error(), 2);
@@ -335,6 +339,8 @@ int Host::run() {
     }
     log_.info("starting", {{"version", CAPSTAN_VERSION}});
     runtime_->start();
+    // Discovery and the first lists leave holes behind.
+    const auto trim = loop_->at(loop_->now() + kTrimAfter, [] { ::malloc_trim(0); });
     while (!stop_asked_) {
         loop_->run_until([this] { return stop_asked_; }, std::chrono::hours(24));
     }
