@@ -41,8 +41,14 @@ void review_plugin(const ChosenPlugin& chosen, Review& review) {
         review.refused.push_back({chosen.name, chosen.path + ": " + why});
         return;
     }
+    const std::string& id = report.manifest->id;
+    if (chosen.name != id && chosen.name != id.substr(0, id.find('.'))) {
+        review.problems.push_back("plugins." + chosen.name + ": " + chosen.path + " is plugin " +
+                                  id + "; remedy: name it " + id.substr(0, id.find('.')));
+        return;
+    }
     for (const std::string& warning : report.warnings) {
-        review.warnings.push_back("plugin " + report.manifest->id + ": " + warning);
+        review.warnings.push_back("plugin " + id + ": " + warning);
     }
     check_controllers(*report.manifest, chosen, review.problems);
     auto gates = gates_for(*report.manifest, chosen.config, review.warnings);
