@@ -43,9 +43,8 @@ void review_plugin(const ChosenPlugin& chosen, Review& review) {
     }
     const std::string& id = report.manifest->id;
     if (chosen.name != id && chosen.name != id.substr(0, id.find('.'))) {
-        review.problems.push_back("plugins." + chosen.name + ": " + chosen.path + " is plugin " +
-                                  id + "; remedy: name it " + id.substr(0, id.find('.')));
-        return;
+        review.warnings.push_back("plugins." + chosen.name + ": " + chosen.path + " is plugin " +
+                                  id + " and runs under that id");
     }
     for (const std::string& warning : report.warnings) {
         review.warnings.push_back("plugin " + id + ": " + warning);

@@ -182,9 +182,11 @@ class WrongConfiguration(unittest.TestCase):
                      "/leaderElection/enabled: this version has no leader election", "/namespaces: this version watches all",
                      "/limits/requestTimeout: this version cannot change it")
 
-    def test_a_file_that_is_another_plugin(self):
-        self.refused(f"plugins: {{etcd: {{path: {TEST_PLUGINS / 'gated.so'}}}}}\n",
-                     "plugins.etcd: ", "gated.so is plugin gated.capstan.dev; remedy: name it gated")
+    def test_a_file_that_is_another_plugin_is_named(self):
+        config = self.directory.write("operator.yaml", HEAD + LISTENERS + f"plugins: {{etcd: {{path: {TEST_PLUGINS / 'gated.so'}}}}}\n")
+        done = self.directory.run(config, self.kubeconfig, "--validate-only")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("gated.so is plugin gated.capstan.dev and runs under that id", done.stdout + done.stderr)
 
     def test_a_plugin_without_a_file(self):
         self.refused("plugins: {nothing: {}, other: {path: /nonexistent/other.so}}\n", "plugin \"nothing\": no nothing.so in",
