@@ -1,9 +1,10 @@
-// The two reference plugins do the same job: one suite for both, on real modules.
+// The reference plugins in C, C++ and Rust do the same job: one suite for all, on real modules.
 #include "test/abi/abi_fixture.hpp"
 
 #include <cstdlib>
 #include <fstream>
 #include <ostream>
+#include <vector>
 
 namespace capstan::plugin {
 namespace {
@@ -56,9 +57,15 @@ protected:
     }
 };
 
-INSTANTIATE_TEST_SUITE_P(Languages,
-                         ReferencePlugin,
-                         ::testing::Values("reference-c", "reference-cpp"));
+std::vector<const char*> reference_plugins() {
+#ifdef CAPSTAN_TEST_RUST
+    return {"reference-c", "reference-cpp", "reference-rust"};
+#else
+    return {"reference-c", "reference-cpp"};
+#endif
+}
+
+INSTANTIATE_TEST_SUITE_P(Languages, ReferencePlugin, ::testing::ValuesIn(reference_plugins()));
 
 TEST_P(ReferencePlugin, MakesWhatTheGreetingSays) {
     host_.put(greeting("hello \"world\"\n"));
