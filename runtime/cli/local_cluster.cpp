@@ -1,5 +1,6 @@
 #include "runtime/cli/local_cluster.hpp"
 
+#include "runtime/cli/plugins.hpp"
 #include "runtime/cli/pod_log.hpp"
 #include "runtime/cli/rbac.hpp"
 #include "runtime/config/yaml.hpp"
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace capstan::cli {
@@ -203,9 +205,26 @@ Result<std::string> LocalCluster::write_operator_config() {
     return path;
 }
 
+std::string LocalCluster::etcdctl() const {
+    const std::string beside = etcd_dir_ + "/etcdctl";
+    return !etcd_dir_.empty() && ::access(beside.c_str(), X_OK) == 0 ? beside : "etcdctl";
+}
+
 Result<void> LocalCluster::start_operator() {
+    CAPSTAN_TRY(const std::string config, write_operator_config());
+    // What it may do: what the plugins that come with it ask for, and those of the configuration.
+    std::vector<std::string> files = files_in(paths_.plugin_dir, ".so");
+    CAPSTAN_TRY(const auto configured, config::load_operator_config(config));
+    std::vector<std::string> directories = configured.plugin_dirs;
+    directories.push_back(paths_.plugin_dir);
+    std::vector<std::string> missing;  // the operator says so
+    for (const ChosenPlugin& chosen : choose_plugins(configured, directories, missing)) {
+        files.push_back(chosen.path);
+    }
+    std::sort(files.begin(), files.end());
+    files.erase(std::unique(files.begin(), files.end()), files.end());
     std::vector<plugin::Manifest> manifests;
-    for (const std::string& file : files_in(paths_.plugin_dir, ".so")) {
+    for (const std::string& file : files) {
         plugin::Report report = plugin::inspect(file);
         if (!report.loadable()) {
             return fail(Code::invalid,
@@ -220,7 +239,6 @@ Result<void> LocalCluster::start_operator() {
         kubeconfig,
         make_kubeconfig(url_, identity_.ca_pem, identity_.operator_, kOperatorUser),
         0600));
-    CAPSTAN_TRY(const std::string config, write_operator_config());
     operator_ = std::make_unique<Child>(
         loop_,
         std::vector<std::string>{paths_.binary,

@@ -47,6 +47,9 @@ public:
     local::Node& node() noexcept { return *node_; }
     const std::string& url() const noexcept { return url_; }
     std::string kubeconfig_path() const { return options_.dir + "/kubeconfig"; }
+    const std::string& binary() const { return paths_.binary; }
+    // That of the etcd in use; "etcdctl" when there is none beside it.
+    std::string etcdctl() const;
     // The operator ended with a code that trying again does not change: 2
     // configuration, 3 plugin. [io]
     void on_operator_refused(std::function<void(int code)> refused) {

@@ -180,7 +180,7 @@ Result<void> Host::first_contact() {
 
 // From the first moment on: a stop during a slow start is a stop in order too.
 void Host::watch_signals() {
-    for (const int signal : {SIGINT, SIGTERM}) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
         if (auto watch = loop_->on_signal(signal, [this] { stop_asked_ = true; })) {
             signals_.push_back(std::move(watch).value());
         }

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 
 namespace capstan::cli {
@@ -28,9 +29,16 @@ void say(const std::string& text) {
     std::fflush(stdout);
 }
 
-int complain(const Error& error, int code) {
-    std::fprintf(stderr, "capstan up: %s\n", error.message.c_str());
+int complain(const Error& error, int code, const char* who = "capstan up") {
+    std::fprintf(stderr, "%s: %s\n", who, error.message.c_str());
     return code;
+}
+
+// A path as a person in the working directory would type it.
+std::string from_here(const std::string& path) {
+    std::error_code error;
+    const std::string here = std::filesystem::current_path(error).string() + "/";
+    return path.rfind(here, 0) == 0 ? path.substr(here.size()) : path;
 }
 
 std::string last_line(const std::string& path) {
@@ -264,12 +272,16 @@ void Up::settle() {
         all += (all.empty() ? "" : ",") + url;
     }
     say("\nNext, in another terminal:");
-    say("  capstan get pods,statefulsets,etcdmembers        (or kubectl --kubeconfig " +
-        cluster_.kubeconfig_path() + ")");
+    const std::string capstan = from_here(cluster_.binary());
+    const std::string which =
+        options_.dir == UpOptions{}.dir ? "" : " --kubeconfig " + options_.dir + "/kubeconfig";
+    say("  " + capstan + " get pods,statefulsets,etcdmembers" + which +
+        "        (or kubectl --kubeconfig " + cluster_.kubeconfig_path() + ")");
     if (!all.empty()) {
-        say("  ETCDCTL_API=3 etcdctl --endpoints=" + all + " put greeting hello");
+        say("  ETCDCTL_API=3 " + from_here(cluster_.etcdctl()) + " --endpoints=" + all +
+            " put greeting hello");
     }
-    say("  capstan delete -f " +
+    say("  " + capstan + " delete" + which + " -f " +
         (options_.files.empty() ? std::string("FILE") : options_.files.front()));
     say("\nCtrl-C ends everything; the data stays in " + options_.dir + " for the next time.");
 }
@@ -312,7 +324,7 @@ int run_up(const UpOptions& given) {
     {
         Up up(*loop, *cluster.value(), options);
         std::vector<std::unique_ptr<net::Watch>> signals;
-        for (const int signal : {SIGINT, SIGTERM}) {
+        for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
             if (auto watch = loop->on_signal(signal, [&up] { up.interrupt(); })) {
                 signals.push_back(std::move(watch).value());
             }
@@ -326,21 +338,26 @@ int run_up(const UpOptions& given) {
             code = up.code();
         }
     }
-    say("stopping");
+    say("stopping: waiting for the pods to end");
     stop_cluster(*loop, *cluster.value());
     return code;
 }
 
 int run_down(const std::string& dir) {
+    constexpr const char* kDown = "capstan down";
+    if (!std::filesystem::is_directory(dir)) {
+        const std::string text = dir + ": no such directory; --dir names the one of `capstan up`";
+        return complain({Code::not_found, text, {}}, 2, kDown);
+    }
     const auto paths = Paths::find();
     if (!paths) {
-        return complain(paths.error(), 2);
+        return complain(paths.error(), 2, kDown);
     }
     const auto loop = net::make_loop();
     auto cluster =
         LocalCluster::create(*loop, paths.value(), {absolute_path(dir), 0, {}, {}, false, say});
     if (!cluster) {
-        return complain(cluster.error(), exit_code_of(cluster.error()));
+        return complain(cluster.error(), exit_code_of(cluster.error()), kDown);
     }
     stop_cluster(*loop, *cluster.value());
     say("everything in " + dir + " has ended; its data stays");

@@ -1,6 +1,7 @@
 // The adapter behind CAPSTAN_PLUGIN: C calls in, nothing but return codes out.
 #include "capstan/plugin.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <string>
 
@@ -26,6 +27,9 @@ struct PluginInstance {
         routes = std::move(setup.routes_);
         return made;
     }
+
+    // Errors: invalid, the first difference between the manifest's parts and make_plugin's.
+    Result<void> compare(std::string_view manifest_parts) const;
 };
 
 void Setup::controller(std::string name, std::unique_ptr<Controller> controller) {
@@ -50,6 +54,7 @@ namespace {
 
 // written once in [entry], before any other call; read-only afterwards
 MakePlugin g_make = nullptr;
+std::string_view g_parts;  // "controller a\nservice b\n", of the manifest
 
 PluginInstance* instance_of(capstan_ctl* ctl) noexcept {
     return reinterpret_cast<PluginInstance*>(ctl);
@@ -87,6 +92,46 @@ capstan_rc guarded(const HostTables& host, const char* where, Body&& body) noexc
     return CAPSTAN_E_PANIC;
 }
 
+template <class Part>
+void list_parts(std::vector<std::string>& lines,
+                std::string_view kind,
+                const std::vector<std::pair<std::string, std::unique_ptr<Part>>>& parts) {
+    for (const auto& [name, part] : parts) {
+        lines.push_back(std::string(kind) + " " + name);
+    }
+}
+
+}  // namespace
+
+Result<void> PluginInstance::compare(std::string_view manifest_parts) const {
+    std::vector<std::string> added, wanted;
+    list_parts(added, "controller", controllers);
+    list_parts(added, "service", services);
+    list_parts(added, "route", routes);
+    for (auto end = manifest_parts.find('\n'); end != manifest_parts.npos;
+         end = manifest_parts.find('\n')) {
+        wanted.emplace_back(manifest_parts.substr(0, end));
+        manifest_parts.remove_prefix(end + 1);
+    }
+    const auto in = [](const std::vector<std::string>& list, const std::string& part) {
+        return std::find(list.begin(), list.end(), part) != list.end();
+    };
+    for (const std::string& part : wanted) {
+        if (!in(added, part)) {
+            return fail(Code::invalid,
+                        "make_plugin adds no " + part + ", which the manifest names");
+        }
+    }
+    for (const std::string& part : added) {
+        if (!in(wanted, part)) {
+            return fail(Code::invalid, "make_plugin adds " + part + ", which the manifest lacks");
+        }
+    }
+    return ok();
+}
+
+namespace {
+
 capstan_rc create(const capstan_host* host, capstan_str config_json, capstan_ctl** ctl) noexcept {
     const HostTables tables(host);
     return guarded(tables, "create", [&] {
@@ -100,7 +145,10 @@ capstan_rc create(const capstan_host* host, capstan_str config_json, capstan_ctl
             return CAPSTAN_E_INVALID;
         }
         instance->config = std::move(config).value();
-        const Result<void> made = instance->build(g_make);
+        Result<void> made = instance->build(g_make);
+        if (made && !g_parts.empty()) {
+            made = instance->compare(g_parts);
+        }
         if (!made) {
             tables.log(
                 LogLevel::error, "the plugin cannot be created", {{"error", made.error().message}});
@@ -209,13 +257,15 @@ namespace detail {
 const capstan_plugin* plugin_entry(const capstan_host* host,
                                    MakePlugin make,
                                    const char* id,
-                                   const char* version) noexcept {
+                                   const char* version,
+                                   const char* parts) noexcept {
     if ((host->head.abi >> 16U) != CAPSTAN_ABI_MAJOR) {
         constexpr std::string_view kWhy = "this plugin speaks ABI major 1 only";
         host->refuse(host, CAPSTAN_E_UNSUPP, to_str(kWhy));
         return nullptr;
     }
     g_make = make;
+    g_parts = parts;
     static const capstan_plugin kPlugin{{sizeof(capstan_plugin), CAPSTAN_ABI},
                                         to_str(id),
                                         to_str(version),

@@ -170,10 +170,11 @@ class ControlPlane:
                 "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}]}
 
     def request(self, method, path, body=None, content_type="application/json"):
-        """(status, text) of one request as admin."""
+        """(status, text) of one request as admin. `body`: a value, or text as it is."""
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.context, timeout=30)
         try:
-            connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": content_type})
+            text = body if body is None or isinstance(body, str) else json.dumps(body)
+            connection.request(method, path, text and text.encode(), {"Content-Type": content_type})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         finally:

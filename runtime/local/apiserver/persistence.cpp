@@ -95,7 +95,7 @@ Result<std::unique_ptr<Persistence>> Persistence::open(const std::string& dir,
     }
     if (::flock(self->lock_fd_, LOCK_EX | LOCK_NB) != 0) {
         return fail(Code::unavailable,
-                    dir + ": in use by another API server (its lock file is held)");
+                    dir + ": in use by a running `capstan up`; end that one first (Ctrl-C)");
     }
     CAPSTAN_TRY(self->load(store));
     return self;

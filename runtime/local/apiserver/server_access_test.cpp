@@ -218,7 +218,7 @@ TEST_F(Disk, SecondServerIsRefused) {
     const auto second = ApiServer::create(clock, options());
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().code, Code::unavailable);
-    EXPECT_NE(second.error().message.find("in use by another API server"), std::string::npos);
+    EXPECT_NE(second.error().message.find("in use by a running `capstan up`"), std::string::npos);
 }
 
 TEST_F(Disk, ALargeLogBecomesASnapshot) {

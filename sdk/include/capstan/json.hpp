@@ -78,8 +78,7 @@ public:
     Value(std::same_as<Array> auto value) noexcept : data_(std::move(value)) {}
     Value(std::same_as<Object> auto value) noexcept : data_(std::move(value)) {}
     Value(std::initializer_list<Member> members);  // an object; but Value{} is null
-    // an array of objects is json::list({…})
-    Value(std::initializer_list<std::initializer_list<Member>> objects) = delete;
+    Value(std::initializer_list<std::initializer_list<Member>> array) = delete;  // use json::list
     // Out of line: literals of nested objects expand to many of these, and inlined they would make
     // up most of a plugin's code and of its compile time.
     Value(const Value& other);
@@ -143,10 +142,9 @@ struct Member {
     template <Text Key>
     Member(const Key& member_key, std::initializer_list<Member> members)
         : Member(Name{member_key}, members) {}
-    // An array is json::list({…}), also of one item.
     template <Text Key, class Item>
         requires(!std::same_as<Item, Member>)
-    Member(const Key& member_key, std::initializer_list<Item> items) = delete;
+    Member(const Key& member_key, std::initializer_list<Item> items) = delete;  // use json::list
     Member(const Member& other);
     Member(Member&& other) noexcept;
     Member& operator=(const Member& other);

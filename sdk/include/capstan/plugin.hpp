@@ -345,15 +345,19 @@ namespace detail {
 const capstan_plugin* plugin_entry(const capstan_host* host,
                                    MakePlugin make,
                                    const char* id,
-                                   const char* version) noexcept;
+                                   const char* version,
+                                   const char* parts = "") noexcept;
 }
 
 }  // namespace capstan
 
-// CAPSTAN_PLUGIN_ID and CAPSTAN_PLUGIN_VERSION come from manifest.json through the build.
-#define CAPSTAN_PLUGIN(make)                                              \
-    extern "C" CAPSTAN_EXPORT const capstan_plugin* capstan_plugin_entry( \
-        const capstan_host* host) noexcept {                              \
-        return ::capstan::detail::plugin_entry(                           \
-            host, (make), CAPSTAN_PLUGIN_ID, CAPSTAN_PLUGIN_VERSION);     \
+// CAPSTAN_PLUGIN_ID, _VERSION and _PARTS come from manifest.json through the build.
+#ifndef CAPSTAN_PLUGIN_PARTS
+#define CAPSTAN_PLUGIN_PARTS ""  // unknown: what make_plugin leaves out shows when it is called
+#endif
+#define CAPSTAN_PLUGIN(make)                                                                \
+    extern "C" CAPSTAN_EXPORT const capstan_plugin* capstan_plugin_entry(                   \
+        const capstan_host* host) noexcept {                                                \
+        return ::capstan::detail::plugin_entry(                                             \
+            host, (make), CAPSTAN_PLUGIN_ID, CAPSTAN_PLUGIN_VERSION, CAPSTAN_PLUGIN_PARTS); \
     }

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""The operator on a real kube-apiserver and etcd, with the rights that `capstan rbac` prints and no others.
+
+Builds nothing. Runs once for each Kubernetes that tools/build-kube has left in the cache. There is no node: pods never run.
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "test" / "cluster"))
+import control_plane  # noqa: E402
+
+CAPSTAN = os.environ["CAPSTAN"]
+PLUGINS = [str(pathlib.Path(CAPSTAN).parent / "plugins" / f"{name}.so") for name in ("etcd", "custodian")]
+ETCDS = "/apis/druid.gardener.cloud/v1alpha1/namespaces/default/etcds"
+CONFIG = """apiVersion: config.capstan.dev/v1alpha1
+kind: OperatorConfig
+plugins:
+  etcd: {featureGates: {EtcdMember: true}}
+  custodian: {}
+listeners: {ops: {port: 0}}
+"""
+ETCD = {"apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "Etcd", "metadata": {"name": "main", "namespace": "default"},
+        "spec": {"replicas": 3, "labels": {"app": "main"}, "selector": {"matchLabels": {"app": "main"}}, "etcd": {}, "backup": {},
+                 "sharedConfig": {}}}
+
+
+def wait_for(what, condition, limit=60.0):
+    end = time.monotonic() + limit
+    problem = None
+    while time.monotonic() < end:
+        try:
+            value = condition()
+            if value:
+                return value
+        except (OSError, ValueError, KeyError) as error:
+            problem = error
+        time.sleep(0.1)
+    raise AssertionError(f"waited {limit} s for {what}" + (f": {problem}" if problem else ""))
+
+
+class Operator:
+    """`capstan run` as the user capstan-operator."""
+
+    def __init__(self, plane):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="operator-", dir=plane.root))
+        config = self.root / "operator.yaml"
+        config.write_text(CONFIG)
+        kubeconfig = self.root / "kubeconfig"
+        kubeconfig.write_text(json.dumps(plane.kubeconfig_of({
+            "client-certificate-data": plane.pki.data("operator.crt"), "client-key-data": plane.pki.data("operator.key")})))
+        self.log = self.root / "log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen([CAPSTAN, "run", "--config", str(config), "--kubeconfig", str(kubeconfig)], stdout=log,
+                                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+
+    def text(self):
+        return self.log.read_text(errors="replace")
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(40)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        return self.process.returncode
+
+
+class RealApi:
+    """The tests; a class for each version is made below."""
+    version = ""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.plane = control_plane.ControlPlane(cls.version, controllers=True)
+        cls.plane.__enter__()
+        cls.addClassCleanup(cls.plane.__exit__, None, None, None)
+        cls.plane.pki.issue("operator", "/CN=capstan-operator", "extendedKeyUsage=clientAuth")
+        role = subprocess.run([CAPSTAN, "rbac", *PLUGINS], capture_output=True, text=True, check=True, timeout=60).stdout
+        cls.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
+        cls.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", json.dumps({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "capstan"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "capstan"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "capstan-operator"}]}))
+        for crd in sorted((ROOT / "chart" / "crds").glob("*.yaml")):
+            cls.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd.read_text())
+        wait_for("the CRDs", lambda: cls.plane.request("GET", ETCDS)[0] == 200)
+
+    @classmethod
+    def post(cls, path, text):
+        status, answer = cls.plane.request("POST", path, text, "application/yaml")
+        if status not in (200, 201):
+            raise AssertionError(f"POST {path}: {status} {answer[:600]}")
+
+    def get(self, path):
+        status, text = self.plane.request("GET", path)
+        if status != 200:
+            raise ValueError(f"GET {path}: {status}")
+        return json.loads(text)
+
+    def start(self):
+        operator = Operator(self.plane)
+        self.addCleanup(operator.stop)
+        return operator
+
+    def children(self):
+        """kind/name -> resourceVersion of everything that belongs to the Etcd."""
+        paths = ["/api/v1/namespaces/default/" + plural for plural in ("configmaps", "services", "serviceaccounts")]
+        paths += ["/apis/apps/v1/namespaces/default/statefulsets", "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+                  "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+                  "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
+                  "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
+                  "/apis/druid.gardener.cloud/v1alpha1/namespaces/default/etcdmembers"]
+        found = {}
+        for path in paths:
+            for item in self.get(path)["items"]:
+                if any(owner["kind"] == "Etcd" for owner in item["metadata"].get("ownerReferences", [])):
+                    found[path.rsplit("/", 1)[1] + "/" + item["metadata"]["name"]] = item["metadata"]["resourceVersion"]
+        return found
+
+    def create(self):
+        self.post(ETCDS, json.dumps(ETCD))
+        self.addCleanup(self.remove)
+        return wait_for("the spec to be carried out",
+                        lambda: self.get(ETCDS + "/main")["status"]["lastOperation"]["state"] == "Succeeded" and self.children())
+
+    def remove(self):
+        if self.plane.request("GET", ETCDS + "/main")[0] == 404:
+            return
+        operator = Operator(self.plane)
+        try:
+            self.plane.request("DELETE", ETCDS + "/main")
+            wait_for("the Etcd to be gone", lambda: self.plane.request("GET", ETCDS + "/main")[0] == 404)
+        finally:
+            operator.stop()
+
+    def test_an_etcd_gets_its_children_and_loses_them(self):
+        operator = self.start()
+        children = self.create()
+        for child in ("statefulsets/main", "services/main-client", "services/main-peer", "configmaps/main-config",
+                      "serviceaccounts/main", "poddisruptionbudgets/main", "etcdmembers/main-0", "etcdmembers/main-2",
+                      "leases/main-1"):
+            self.assertIn(child, children)
+        self.assertNotIn("forbidden", operator.text())
+        self.plane.request("DELETE", ETCDS + "/main")
+        wait_for("the Etcd to be gone", lambda: self.plane.request("GET", ETCDS + "/main")[0] == 404)
+        wait_for("its children to be gone", lambda: not self.children())
+        self.assertEqual(operator.stop(), 0, operator.text())
+
+    def test_at_rest_and_after_a_restart_nothing_is_written(self):
+        operator = self.start()
+        self.create()
+        # The StatefulSet's own status settles by kube-controller-manager.
+        stable = {}
+
+        def settled():
+            before, stable["now"] = stable.get("now"), self.children()
+            time.sleep(1)
+            return before == stable["now"]
+        wait_for("the world to settle", settled)
+        etcd = self.get(ETCDS + "/main")
+        self.assertEqual(operator.stop(), 0, operator.text())
+        again = self.start()
+        wait_for("the operator to run", lambda: "plugin started" in again.text())
+        time.sleep(3)
+        self.assertEqual(self.children(), stable["now"])
+        self.assertEqual(self.get(ETCDS + "/main")["metadata"]["resourceVersion"], etcd["metadata"]["resourceVersion"])
+
+    def test_a_restarted_api_server_is_found_again(self):
+        operator = self.start()
+        self.create()
+        self.plane.end("apiserver", signal.SIGKILL)
+        time.sleep(1)
+        self.plane.start_apiserver()
+        self.plane.request("DELETE", "/api/v1/namespaces/default/services/main-client")
+        wait_for("the Service to be made again",
+                 lambda: self.plane.request("GET", "/api/v1/namespaces/default/services/main-client")[0] == 200, 90)
+        self.assertIsNone(operator.process.poll(), operator.text())
+
+    def test_a_taken_right_degrades_and_heals(self):
+        operator = self.start()
+        self.create()
+        self.assertIsNone(operator.process.poll())
+        path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/"
+        binding = self.get(path + "capstan")
+        self.plane.request("DELETE", path + "capstan")
+        self.plane.request("DELETE", "/api/v1/namespaces/default/services/main-peer")
+        wait_for("the refusal to be said", lambda: "forbidden" in operator.text() or "Forbidden" in operator.text())
+        for field in ("uid", "resourceVersion", "creationTimestamp", "managedFields"):
+            binding["metadata"].pop(field, None)
+        self.post(path.rstrip("/"), json.dumps(binding))
+        wait_for("the Service to be made again",
+                 lambda: self.plane.request("GET", "/api/v1/namespaces/default/services/main-peer")[0] == 200, 90)
+
+
+def main():
+    versions = control_plane.available()
+    wanted = ["1.34.4", "1.37.2"]
+    print("run: " + (", ".join("Kubernetes " + version for version in versions) or "none"), file=sys.stderr)
+    for version in wanted:
+        if version not in versions:
+            print(f"not run: Kubernetes {version}: not in {control_plane.CACHE}; tools/build-kube {version} builds it", file=sys.stderr)
+    if versions and not (control_plane.CACHE / f"etcd-{control_plane.ETCD}" / "bin" / "etcd").exists():
+        print(f"not run: no etcd {control_plane.ETCD}; tools/build-etcd {control_plane.ETCD} builds it", file=sys.stderr)
+        versions = []
+    if not versions:
+        return control_plane.SKIPPED
+    suite = unittest.TestSuite()
+    for version in versions:
+        made = type("RealApi_" + version.replace(".", "_"), (RealApi, unittest.TestCase), {"version": version})
+        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(made))
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
