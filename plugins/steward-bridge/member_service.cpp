@@ -306,11 +306,16 @@ void MemberService::report(Call& call) {
         return;
     }
     const WallTime now = call.wall_now();
+    const Identity& me = member_.identity();
+    // The object was deleted and made again, or its status taken away: it must not stay empty.
+    if (const auto object = call.cache().get(kMemberGk, {me.ns, me.member});
+        status_.reported() && object && !object.value().text("/status/observedAt")) {
+        status_.lost();
+    }
     const auto status = status_.due(now);
     if (!status) {
         return;
     }
-    const Identity& me = member_.identity();
     const json::Value intent = {
         {"apiVersion", "druid.gardener.cloud/v1alpha1"},
         {"kind", "EtcdMember"},

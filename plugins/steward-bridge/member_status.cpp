@@ -160,6 +160,11 @@ std::optional<json::Value> MemberStatus::due(WallTime now) const {
     return std::nullopt;
 }
 
+void MemberStatus::lost() {
+    written_ = {};
+    written_at_.reset();
+}
+
 void MemberStatus::written(WallTime now) {
     written_ = known_;
     written_at_ = now;

@@ -51,6 +51,9 @@ public:
     // The status to write now, if any.
     std::optional<json::Value> due(WallTime now) const;
     void written(WallTime now);
+    bool reported() const { return written_.observed_at.has_value(); }
+    // The object no longer holds what was written: all of it is due again.
+    void lost();
 
 private:
     bool urgent() const;  // something a reader waits for has changed

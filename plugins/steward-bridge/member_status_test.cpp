@@ -87,6 +87,20 @@ TEST(MemberStatus, AtRestOnlyConfirmsAfterHalfOfTheAgeLimit) {
     EXPECT_TRUE(status.due(kStart + minutes(5)));
 }
 
+TEST(MemberStatus, WritesAllAgainWhenTheObjectHasLostIt) {
+    MemberStatus status;
+    EXPECT_FALSE(status.reported());
+    status.observe(answer(false), {"h", "http://a:2379"}, kStart);
+    status.written(kStart);
+    EXPECT_TRUE(status.reported());
+    EXPECT_FALSE(status.due(kStart + seconds(1)));
+    status.lost();
+    EXPECT_FALSE(status.reported());
+    const auto again = status.due(kStart + seconds(1));
+    ASSERT_TRUE(again);
+    EXPECT_EQ(json::View(*again)["id"].string_or(""), "a1");
+}
+
 TEST(MemberStatus, TakesOverWhatAnEarlierProcessReported) {
     api::EtcdMemberStatus known;
     known.id = "a1";

@@ -35,7 +35,8 @@ std::optional<std::string> find_plugin(const std::string& name,
         for (const std::string& stem : {name, label}) {
             const fs::path file = fs::path(directory) / (stem + ".so");
             std::error_code error;
-            if (fs::exists(file, error)) {
+            // A link that leads nowhere is refused by name, not passed over for the next directory.
+            if (fs::symlink_status(file, error).type() != fs::file_type::not_found) {
                 return absolute_path(file.string());
             }
             if (const auto version = newest_version(fs::path(directory) / stem)) {

@@ -97,8 +97,33 @@ void check_string_map(const json::Value* map,
     }
 }
 
+// nullptr: nothing to check; a value of another kind is an error.
+const json::Array* array_of(const json::Value* list,
+                            const std::string& field,
+                            std::vector<FieldError>& errors) {
+    if (list == nullptr || list->is_null()) {
+        return nullptr;
+    }
+    if (!list->is_array()) {
+        errors.push_back(invalid_value(field, *list, "must be an array"));
+    }
+    return list->if_array();
+}
+
+// Fields that a typed client reads as text.
+void check_texts(const json::Value& metadata, std::vector<FieldError>& errors) {
+    for (const char* name :
+         {"name", "generateName", "namespace", "uid", "resourceVersion", "deletionTimestamp"}) {
+        const json::Value* value = metadata.find(name);
+        if (value != nullptr && !value->is_null() && !value->is_string()) {
+            errors.push_back(
+                invalid_value("metadata." + std::string(name), *value, "must be a string"));
+        }
+    }
+}
+
 void check_owners(const json::Value* list, std::vector<FieldError>& errors) {
-    const json::Array* owners = list == nullptr ? nullptr : list->if_array();
+    const json::Array* owners = array_of(list, "metadata.ownerReferences", errors);
     if (owners == nullptr) {
         return;
     }
@@ -122,7 +147,7 @@ void check_owners(const json::Value* list, std::vector<FieldError>& errors) {
 }
 
 void check_finalizers(const json::Value* list, std::vector<FieldError>& errors) {
-    const json::Array* finalizers = list == nullptr ? nullptr : list->if_array();
+    const json::Array* finalizers = array_of(list, "metadata.finalizers", errors);
     if (finalizers == nullptr) {
         return;
     }
@@ -172,6 +197,7 @@ std::vector<FieldError> validate_metadata(const json::Value& object, NameRule ru
     check_name(std::string(json::View(*metadata)["name"].string_or("")), rule, errors);
     check_string_map(metadata->find("labels"), "metadata.labels", true, errors);
     check_string_map(metadata->find("annotations"), "metadata.annotations", false, errors);
+    check_texts(*metadata, errors);
     check_owners(metadata->find("ownerReferences"), errors);
     check_finalizers(metadata->find("finalizers"), errors);
     return errors;

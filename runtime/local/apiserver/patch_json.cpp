@@ -155,6 +155,16 @@ std::optional<std::string> run(json::Value& root, const json::Value& operation) 
     return add_at(root, path, std::move(moved)) ? std::nullopt : std::optional(missing);
 }
 
+// What a copy operation would add; 0 for every other operation.
+std::size_t copy_bytes(const json::Value& root, const json::Value& operation) {
+    const json::View view(operation);
+    if (view["op"].string_or("") != "copy") {
+        return 0;
+    }
+    const json::Value* source = root.pointer(view["from"].string_or(""));
+    return source == nullptr ? 0 : json::dump(*source).size();
+}
+
 }  // namespace
 
 Answer<json::Value> apply_json_patch(const json::Value& object, const json::Value& patch) {
@@ -168,7 +178,17 @@ Answer<json::Value> apply_json_patch(const json::Value& object, const json::Valu
                                 std::to_string(operations->size())));
     }
     json::Value result = object;
+    std::size_t copied = 0;
     for (const json::Value& operation : *operations) {
+        // Before the copy: a few dozen copies of copies would double past every memory.
+        copied += copy_bytes(result, operation);
+        if (copied > kPatchCopyBytesMax) {
+            return refuse(
+                too_large("Unable to complete the copy, the accumulated size increase of "
+                          "copy is " +
+                          std::to_string(copied) + ", exceeding the limit " +
+                          std::to_string(kPatchCopyBytesMax)));
+        }
         if (auto failure = run(result, operation)) {
             return refuse(unprocessable(*failure));
         }

@@ -10,6 +10,8 @@
 namespace capstan::local {
 
 inline constexpr std::size_t kPatchOperationsMax = 10'000;
+// of all copy operations of one patch together, as in the API server
+inline constexpr std::size_t kPatchCopyBytesMax = 3u * 1024 * 1024;
 
 // Applies all operations or none. Errors: 400 (not a patch document), 413 (too many operations),
 // 422 (an operation failed: `test` differs, path absent), as kube-apiserver answers.

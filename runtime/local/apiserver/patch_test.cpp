@@ -106,6 +106,17 @@ INSTANTIATE_TEST_SUITE_P(
 
 class MergePatch : public testing::TestWithParam<Row> {};
 
+TEST(JsonPatchLimits, CopiesOfCopiesStopBeforeTheyFillTheMemory) {
+    json::Value operations = json::list({{{"op", "add"}, {"path", "/x"}, {"value", {}}}});
+    for (int i = 0; i < 64; ++i) {
+        operations.push_back(
+            {{"op", "copy"}, {"from", "/x"}, {"path", "/x/k" + std::to_string(i)}});
+    }
+    const auto patched = apply_json_patch(json::object(), operations);
+    ASSERT_FALSE(patched);
+    EXPECT_EQ(patched.error().code, 413);
+}
+
 TEST_P(MergePatch, GivesTheResult) {
     json::Value target = parsed(GetParam().object);
     apply_merge_patch(target, parsed(GetParam().patch));

@@ -214,6 +214,20 @@ TEST(ServerCreate, GenerateNameAddsFiveCharacters) {
     EXPECT_TRUE(made.text("/metadata/name").starts_with("run-"));
 }
 
+TEST(ServerCreate, RefusesMetadataOfAnotherKind) {
+    TestServer server;
+    for (const char* metadata : {R"("finalizers":"x")",
+                                 R"("ownerReferences":{"a":1})",
+                                 R"("ownerReferences":"x")",
+                                 R"("generateName":5)",
+                                 R"("labels":[])"}) {
+        const std::string body =
+            R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a",)" +
+            std::string(metadata) + "}}";
+        EXPECT_EQ(server.post(kMaps, body).status, 422) << metadata;
+    }
+}
+
 TEST(ServerWrites, DryRunChangesNothing) {
     TestServer server;
     const std::uint64_t before = server.server->revision();
