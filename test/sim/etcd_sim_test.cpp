@@ -25,7 +25,7 @@ std::uint64_t number(const char* name, std::uint64_t fallback) {
 
 const std::string kOperation = "druid.gardener.cloud/operation";
 const std::string kSuspend = "druid.gardener.cloud/suspend-etcd-spec-reconcile";
-constexpr std::uint64_t kSteps = CAPSTAN_SIM_SLOW != 0 ? 60'000 : 800'000;
+constexpr std::uint64_t kSteps = CAPSTAN_SIM_SLOW != 0 ? 60'000 : 1'000'000;
 constexpr std::uint64_t kNames = 5;
 constexpr int kChanges = 50;
 
