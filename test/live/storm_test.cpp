@@ -63,7 +63,8 @@ protected:
         static_cast<void>(call.cache().list("Secret", "ns"));
         call.log(LogLevel::info, "storm", {{"name", name}});
         call.event({"", "v1", "ConfigMap"}, {"ns", name}, "", "Normal", "Storm", "it blows");
-        const std::array values{to_str(name.substr(0, 3))};
+        const std::string label = name.substr(0, 3);
+        const std::array values{to_str(label)};
         tables->metrics->update(world.host, metric, values.data(), 1, 1);
         static_cast<void>(tables->sha256_hex(name));
         if (!name.ends_with("twin")) {
