@@ -308,9 +308,11 @@ void MemberService::report(Call& call) {
     const WallTime now = call.wall_now();
     const Identity& me = member_.identity();
     // The object was deleted and made again, or its status taken away: it must not stay empty.
-    if (const auto object = call.cache().get(kMemberGk, {me.ns, me.member});
-        status_.reported() && object && !object.value().text("/status/observedAt")) {
-        status_.lost();
+    if (status_.reported()) {
+        const auto object = call.cache().get(kMemberGk, {me.ns, me.member});
+        if (object && !object.value().text("/status/observedAt")) {
+            status_.lost();
+        }
     }
     const auto status = status_.due(now);
     if (!status) {

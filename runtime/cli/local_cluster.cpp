@@ -215,8 +215,8 @@ Result<void> LocalCluster::start_operator() {
     // What it may do: what the plugins that come with it ask for, and those of the configuration.
     std::vector<std::string> files = files_in(paths_.plugin_dir, ".so");
     CAPSTAN_TRY(const auto configured, config::load_operator_config(config));
-    std::vector<std::string> directories = configured.plugin_dirs;
-    directories.push_back(paths_.plugin_dir);
+    // Looked for as the operator below does, so that the rights are those of the files it loads.
+    const auto directories = plugin_directories({paths_.plugin_dir}, configured);
     std::vector<std::string> missing;  // the operator says so
     for (const ChosenPlugin& chosen : choose_plugins(configured, directories, missing)) {
         files.push_back(chosen.path);

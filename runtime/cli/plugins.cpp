@@ -49,6 +49,15 @@ std::optional<std::string> find_plugin(const std::string& name,
 
 }  // namespace
 
+std::vector<std::string> plugin_directories(std::vector<std::string> first,
+                                            const config::OperatorConfig& config) {
+    first.insert(first.end(), config.plugin_dirs.begin(), config.plugin_dirs.end());
+    if (const auto paths = Paths::find()) {
+        first.push_back(paths.value().plugin_dir);
+    }
+    return first;
+}
+
 std::vector<ChosenPlugin> choose_plugins(const config::OperatorConfig& config,
                                          const std::vector<std::string>& directories,
                                          std::vector<std::string>& missing) {

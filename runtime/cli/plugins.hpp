@@ -17,6 +17,11 @@ struct ChosenPlugin {
     config::PluginConfig config;
 };
 
+// Where plugin files are looked for, best first: `first` (--plugin-dir), the configuration's, then
+// those that come with the program.
+std::vector<std::string> plugin_directories(std::vector<std::string> first,
+                                            const config::OperatorConfig& config);
+
 // Every enabled plugin of the configuration with its file: `path`, else NAME.so (NAME: id or its
 // first label) in one of `directories`, else DIR/ID/sha256-*/plugin.so with the newest change time.
 // One sentence in `missing` for each without a file.

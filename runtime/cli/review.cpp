@@ -1,6 +1,5 @@
 #include "runtime/cli/review.hpp"
 
-#include "runtime/cli/paths.hpp"
 #include "runtime/plugin/inspect.hpp"
 
 #include <algorithm>
@@ -98,13 +97,9 @@ Review review(const config::OperatorConfig& config,
               const std::vector<std::string>& plugin_dirs) {
     Review review;
     review.problems = unsupported_settings(config, file);
-    std::vector<std::string> directories = plugin_dirs;
-    directories.insert(directories.end(), config.plugin_dirs.begin(), config.plugin_dirs.end());
-    if (const auto paths = Paths::find()) {
-        directories.push_back(paths.value().plugin_dir);
-    }
     std::vector<std::string> missing;
-    for (const ChosenPlugin& chosen : choose_plugins(config, directories, missing)) {
+    for (const ChosenPlugin& chosen :
+         choose_plugins(config, plugin_directories(plugin_dirs, config), missing)) {
         review_plugin(chosen, review);
     }
     review.code = !review.problems.empty() ? 2 : missing.empty() ? 0 : 3;

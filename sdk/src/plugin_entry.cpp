@@ -27,9 +27,6 @@ struct PluginInstance {
         routes = std::move(setup.routes_);
         return made;
     }
-
-    // Errors: invalid, the first difference between the manifest's parts and make_plugin's.
-    Result<void> compare(std::string_view manifest_parts) const;
 };
 
 void Setup::controller(std::string name, std::unique_ptr<Controller> controller) {
@@ -101,13 +98,12 @@ void list_parts(std::vector<std::string>& lines,
     }
 }
 
-}  // namespace
-
-Result<void> PluginInstance::compare(std::string_view manifest_parts) const {
+// Errors: invalid, the first difference between the manifest's parts and make_plugin's.
+Result<void> compare_parts(std::string_view manifest_parts, const PluginInstance& instance) {
     std::vector<std::string> added, wanted;
-    list_parts(added, "controller", controllers);
-    list_parts(added, "service", services);
-    list_parts(added, "route", routes);
+    list_parts(added, "controller", instance.controllers);
+    list_parts(added, "service", instance.services);
+    list_parts(added, "route", instance.routes);
     for (auto end = manifest_parts.find('\n'); end != manifest_parts.npos;
          end = manifest_parts.find('\n')) {
         wanted.emplace_back(manifest_parts.substr(0, end));
@@ -130,8 +126,6 @@ Result<void> PluginInstance::compare(std::string_view manifest_parts) const {
     return ok();
 }
 
-namespace {
-
 capstan_rc create(const capstan_host* host, capstan_str config_json, capstan_ctl** ctl) noexcept {
     const HostTables tables(host);
     return guarded(tables, "create", [&] {
@@ -147,7 +141,7 @@ capstan_rc create(const capstan_host* host, capstan_str config_json, capstan_ctl
         instance->config = std::move(config).value();
         Result<void> made = instance->build(g_make);
         if (made && !g_parts.empty()) {
-            made = instance->compare(g_parts);
+            made = compare_parts(g_parts, *instance);
         }
         if (!made) {
             tables.log(

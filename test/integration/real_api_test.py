@@ -4,75 +4,25 @@
 Builds nothing. Runs once for each Kubernetes that tools/build-kube has left in the cache. There is no node: pods never run.
 """
 import json
-import os
 import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "test" / "cluster"))
+sys.path[:0] = [str(ROOT / "test" / "cluster"), str(ROOT / "test" / "e2e")]
 import control_plane  # noqa: E402
+from local_cluster import CAPSTAN, wait_for  # noqa: E402
+from operator_process import HEAD, LISTENERS, Directory, Operator  # noqa: E402
 
-CAPSTAN = os.environ["CAPSTAN"]
 PLUGINS = [str(pathlib.Path(CAPSTAN).parent / "plugins" / f"{name}.so") for name in ("etcd", "custodian")]
 ETCDS = "/apis/druid.gardener.cloud/v1alpha1/namespaces/default/etcds"
-CONFIG = """apiVersion: config.capstan.dev/v1alpha1
-kind: OperatorConfig
-plugins:
-  etcd: {featureGates: {EtcdMember: true}}
-  custodian: {}
-listeners: {ops: {port: 0}}
-"""
+PLUGINS_ENABLED = "plugins: {etcd: {featureGates: {EtcdMember: true}}, custodian: {}}\n"
 ETCD = {"apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "Etcd", "metadata": {"name": "main", "namespace": "default"},
         "spec": {"replicas": 3, "labels": {"app": "main"}, "selector": {"matchLabels": {"app": "main"}}, "etcd": {}, "backup": {},
                  "sharedConfig": {}}}
-
-
-def wait_for(what, condition, limit=60.0):
-    end = time.monotonic() + limit
-    problem = None
-    while time.monotonic() < end:
-        try:
-            value = condition()
-            if value:
-                return value
-        except (OSError, ValueError, KeyError) as error:
-            problem = error
-        time.sleep(0.1)
-    raise AssertionError(f"waited {limit} s for {what}" + (f": {problem}" if problem else ""))
-
-
-class Operator:
-    """`capstan run` as the user capstan-operator."""
-
-    def __init__(self, plane):
-        self.root = pathlib.Path(tempfile.mkdtemp(prefix="operator-", dir=plane.root))
-        config = self.root / "operator.yaml"
-        config.write_text(CONFIG)
-        kubeconfig = self.root / "kubeconfig"
-        kubeconfig.write_text(json.dumps(plane.kubeconfig_of({
-            "client-certificate-data": plane.pki.data("operator.crt"), "client-key-data": plane.pki.data("operator.key")})))
-        self.log = self.root / "log"
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen([CAPSTAN, "run", "--config", str(config), "--kubeconfig", str(kubeconfig)], stdout=log,
-                                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-
-    def text(self):
-        return self.log.read_text(errors="replace")
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(40)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        return self.process.returncode
 
 
 class RealApi:
@@ -108,8 +58,14 @@ class RealApi:
         return json.loads(text)
 
     def start(self):
-        operator = Operator(self.plane)
-        self.addCleanup(operator.stop)
+        """`capstan run` as the user capstan-operator."""
+        directory = Directory()
+        self.addCleanup(directory.close)
+        kubeconfig = directory.write("kubeconfig", json.dumps(self.plane.kubeconfig_of({
+            "client-certificate-data": self.plane.pki.data("operator.crt"),
+            "client-key-data": self.plane.pki.data("operator.key")})))
+        operator = Operator(directory, directory.write("operator.yaml", HEAD + LISTENERS + PLUGINS_ENABLED), kubeconfig)
+        self.addCleanup(operator.close)
         return operator
 
     def children(self):
@@ -136,12 +92,9 @@ class RealApi:
     def remove(self):
         if self.plane.request("GET", ETCDS + "/main")[0] == 404:
             return
-        operator = Operator(self.plane)
-        try:
-            self.plane.request("DELETE", ETCDS + "/main")
-            wait_for("the Etcd to be gone", lambda: self.plane.request("GET", ETCDS + "/main")[0] == 404)
-        finally:
-            operator.stop()
+        self.start()
+        self.plane.request("DELETE", ETCDS + "/main")
+        wait_for("the Etcd to be gone", lambda: self.plane.request("GET", ETCDS + "/main")[0] == 404)
 
     def test_an_etcd_gets_its_children_and_loses_them(self):
         operator = self.start()
