@@ -1,0 +1,193 @@
+#include "runtime/cli/host.hpp"
+
+#include "runtime/cli/connection.hpp"
+#include "runtime/cli/ops_server.hpp"
+#include "runtime/net/http_client.hpp"
+
+#include <malloc.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace capstan::cli {
+namespace {
+
+constexpr std::chrono::seconds kFirstContactMax{30};
+constexpr std::chrono::milliseconds kFirstContactPause{500};
+constexpr std::chrono::seconds kTrimAfter{5};
+constexpr int kArenasMax = 2;  // of the allocator: a further one for each thread costs a MiB
+
+}  // namespace
+
+int complain(const Error& error, int code) {
+    std::fprintf(stderr, "capstan run: %s\n", error.message.c_str());
+    return code;
+}
+
+std::optional<std::string> environment(const std::string& name) {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+Host::Host(config::OperatorConfig config, Review review)
+    : config_(std::move(config)),
+      review_(std::move(review)),
+      loop_(net::make_loop()),
+      log_(obs::Log::to_stderr(*loop_,
+                               {obs::parse_level(config_.log_level).value_or(obs::Level::info)})),
+      observers_(metrics_, log_),
+      threads_(control::make_threads()),
+      random_(std::random_device{}()) {}
+
+Host::~Host() = default;
+
+Result<void> Host::connect() {
+    CAPSTAN_TRY(kube::ConnectionConfig connection, find_connection(config_.kubeconfig));
+    if (connection.http.tls.insecure) {
+        log_.warn("the API server's certificate is not verified", {{"host", connection.host}});
+    }
+    tokens_ = connection.make_tokens(*loop_);
+    CAPSTAN_TRY(http_, net::make_http_client(*loop_, connection.http));
+    kube::ClientOptions options;
+    options.host = connection.host;
+    options.user_agent = "capstan/" CAPSTAN_VERSION;
+    options.tokens = tokens_.get();
+    options.observer = &observers_;
+    client_ = std::make_unique<kube::Client>(*loop_, *http_, options);
+    cache::CacheOptions cache_options;
+    cache_options.random = [this] { return std::uniform_real_distribution<double>(0, 1)(random_); };
+    cache_options.observer = &observers_;
+    cache_ = std::make_unique<cache::Cache>(*loop_, *client_, cache_options);
+    return ok();
+}
+
+// The server must answer once before anything starts; afterwards the runtime bears its absence.
+Result<void> Host::first_contact() {
+    const MonotonicTime limit = loop_->now() + kFirstContactMax;
+    for (;;) {
+        std::optional<Result<void>> outcome;
+        const auto call = client_->raw("GET",
+                                       "/version",
+                                       {},
+                                       loop_->now() + std::chrono::seconds(5),
+                                       [&](const Result<net::HttpResponse>& answer) {
+                                           outcome = answer ? Result<void>(ok())
+                                                            : Result<void>(fail(answer.error()));
+                                       });
+        loop_->run_until([&] { return outcome.has_value() || stop_asked_; },
+                         std::chrono::seconds(10));
+        if (stop_asked_) {
+            return ok();
+        }
+        const bool answered =
+            outcome && (outcome->has_value() || outcome->error().code != Code::unavailable);
+        if (answered || loop_->now() >= limit) {
+            return answered ? Result<void>(ok())
+                            : Result<void>(fail(Code::unavailable,
+                                                "the API server does not answer: " +
+                                                    (outcome ? outcome->error().message
+                                                             : std::string("no answer"))));
+        }
+        bool waited = false;
+        const auto timer = loop_->at(loop_->now() + kFirstContactPause, [&] { waited = true; });
+        loop_->run_until([&] { return waited || stop_asked_; }, std::chrono::seconds(5));
+    }
+}
+
+// From the first moment on: a stop during a slow start is a stop in order too.
+void Host::watch_signals() {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+        if (auto watch = loop_->on_signal(signal, [this] { stop_asked_ = true; })) {
+            signals_.push_back(std::move(watch).value());
+        }
+    }
+}
+
+Result<std::unique_ptr<net::HttpServer>> Host::serve(const config::ListenerConfig& listener,
+                                                     net::ServerHandler handler) {
+    net::HttpServerOptions options;
+    options.address = listener.address;
+    options.port = listener.port;
+    if (!listener.tls.certificate_file.empty()) {
+        CAPSTAN_TRY(options.certificate_pem, kube::read_small_file(listener.tls.certificate_file));
+        CAPSTAN_TRY(options.key_pem, kube::read_small_file(listener.tls.key_file));
+    }
+    if (!listener.tls.client_ca_file.empty()) {
+        CAPSTAN_TRY(options.client_ca_pem, kube::read_small_file(listener.tls.client_ca_file));
+        options.client_auth = listener.tls.client_auth == "require" ? net::ClientAuth::require
+                                                                    : net::ClientAuth::request;
+    }
+    return net::make_http_server(*loop_, std::move(options), std::move(handler));
+}
+
+Result<void> Host::listen() {
+    if (config_.ops.enabled) {
+        CAPSTAN_TRY(auto server, serve(config_.ops, ops_handler(health_, metrics_)));
+        log_.info("serving health and metrics",
+                  {{"address", config_.ops.address}, {"port", server->port()}});
+        servers_.push_back(std::move(server));
+    }
+    if (config_.api.enabled) {
+        CAPSTAN_TRY(auto server, serve(config_.api, runtime_->routes()));
+        log_.info("serving plugin routes",
+                  {{"address", config_.api.address}, {"port", server->port()}});
+        servers_.push_back(std::move(server));
+    }
+    return ok();
+}
+
+int Host::stop() {
+    std::optional<control::StopReport> report;
+    runtime_->stop(config_.graceful_stop,
+                   [&](control::StopReport done) { report = std::move(done); });
+    loop_->run_until([&] { return report.has_value(); },
+                     config_.graceful_stop + std::chrono::seconds(10));
+    for (const std::string& left :
+         report ? report->left : std::vector<std::string>{"the runtime did not report"}) {
+        log_.warn("not stopped in time", {{"message", left}});
+    }
+    log_.info("stopped");
+    return report && report->clean() ? 0 : 1;
+}
+
+int Host::run() {
+    watch_signals();
+    ::mallopt(M_ARENA_MAX, kArenasMax);
+    register_process_metrics(metrics_);
+    if (const auto connected = connect(); !connected) {
+        return complain(connected.error(), 2);
+    }
+    control::Parts parts{*loop_,
+                         *threads_,
+                         *client_,
+                         *cache_,
+                         log_,
+                         metrics_,
+                         health_,
+                         [this](net::HttpClientOptions options) {
+                             return net::make_http_client(*loop_, std::move(options));
+                         },
+                         [this] { return random_(); },
+                         environment};
+    runtime_ = std::make_unique<control::Runtime>(std::move(parts));
+    if (const int code = load_plugins(); code != 0) {
+        return code;
+    }
+    if (const auto listening = listen(); !listening) {
+        return complain(listening.error(), 2);
+    }
+    if (const auto reached = first_contact(); !reached) {
+        return complain(reached.error(), 4);
+    }
+    log_.info("starting", {{"version", CAPSTAN_VERSION}});
+    runtime_->start();
+    // Discovery and the first lists leave holes behind.
+    const auto trim = loop_->at(loop_->now() + kTrimAfter, [] { ::malloc_trim(0); });
+    while (!stop_asked_) {
+        loop_->run_until([this] { return stop_asked_; }, std::chrono::hours(24));
+    }
+    return stop();
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,74 @@
+// One `capstan run` from the configuration to its end: connection, plugins, listeners, the loop.
+// Internal to runtime/cli. Thread: main.
+#pragma once
+
+#include "runtime/cache/cache.hpp"
+#include "runtime/cli/observers.hpp"
+#include "runtime/cli/review.hpp"
+#include "runtime/config/operator_config.hpp"
+#include "runtime/control/runtime.hpp"
+#include "runtime/control/threads.hpp"
+#include "runtime/kube/client.hpp"
+#include "runtime/net/http_server.hpp"
+#include "runtime/net/io_loop.hpp"
+#include "runtime/plugin/module.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace capstan::cli {
+
+// "capstan run: MESSAGE" on stderr; returns `code`.
+int complain(const Error& error, int code);
+std::optional<std::string> environment(const std::string& name);
+
+// Everything between the configuration and a running Runtime. Members are
+// destroyed in reverse order.
+class Host {
+public:
+    Host(config::OperatorConfig config, Review review);
+    ~Host();
+    Host(const Host&) = delete;
+    Host& operator=(const Host&) = delete;
+
+    // Until a signal asks for the end. Exit code as of run().
+    int run();
+
+private:
+    Result<void> connect();
+    Result<void> first_contact();
+    void watch_signals();
+    int load_plugins();
+    Result<void> load_plugin(const ReviewedPlugin& reviewed, std::string& refused);
+    void refuse(const std::string& name, const std::string& reason);
+    Result<void> listen();
+    Result<std::unique_ptr<net::HttpServer>> serve(const config::ListenerConfig& listener,
+                                                   net::ServerHandler handler);
+    int stop();
+
+    const config::OperatorConfig config_;
+    const Review review_;
+    std::unique_ptr<net::IoLoop> loop_;
+    obs::Metrics metrics_;
+    obs::Health health_;
+    obs::Log log_;
+    Observers observers_;
+    std::unique_ptr<control::Threads> threads_;
+    std::mt19937_64 random_;
+    std::unique_ptr<kube::TokenSource> tokens_;
+    std::unique_ptr<net::HttpClient> http_;
+    std::unique_ptr<kube::Client> client_;
+    std::unique_ptr<cache::Cache> cache_;
+    std::unique_ptr<control::Runtime> runtime_;
+    std::optional<plugin::Loader> loader_;
+    std::vector<std::unique_ptr<net::HttpServer>> servers_;
+    std::vector<std::unique_ptr<net::Watch>> signals_;
+    bool stop_asked_{false};
+    std::size_t loaded_{0};
+};
+
+}  // namespace capstan::cli
