@@ -26,14 +26,19 @@ public:
     std::uint16_t port() const noexcept override { return port_; }
 
     Result<void> set_certificate(std::string certificate_pem, std::string key_pem) override {
+        return set_tls({std::move(certificate_pem), std::move(key_pem), core_->client_ca_pem});
+    }
+
+    Result<void> set_tls(const ServerTls& tls) {
         const HttpServerOptions& options = core_->options;
         if (options.certificate_pem.empty()) {
             return fail(Code::invalid, "this server speaks plain HTTP");
         }
         CAPSTAN_TRY(auto made,
                     TlsServer::create(
-                        certificate_pem, key_pem, options.client_ca_pem, options.client_auth));
+                        tls.certificate_pem, tls.key_pem, tls.client_ca_pem, options.client_auth));
         core_->tls = std::move(made);
+        core_->client_ca_pem = tls.client_ca_pem;
         return ok();
     }
 
@@ -56,6 +61,10 @@ private:
 };
 
 }  // namespace
+
+Result<void> set_server_tls(HttpServer& server, const ServerTls& tls) {
+    return static_cast<HttpServerImpl&>(server).set_tls(tls);
+}
 
 void ServerCore::accept(std::unique_ptr<Transport> transport, std::string remote) {
     auto connection =

@@ -6,6 +6,7 @@
 #include "runtime/net/io_loop.hpp"
 
 #include <memory>
+#include <string>
 
 namespace capstan::net {
 
@@ -16,5 +17,16 @@ namespace capstan::net {
 Result<std::unique_ptr<HttpServer>> make_http_server(IoLoop& loop,
                                                      HttpServerOptions options,
                                                      ServerHandler handler);
+
+// What a TLS server shows and whom it believes; PEM text.
+struct ServerTls {
+    std::string certificate_pem, key_pem;
+    std::string client_ca_pem;  // empty unless the server asks for client certificates
+    friend bool operator==(const ServerTls&, const ServerTls&) = default;
+};
+
+// HttpServer::set_certificate that changes the clients' CA as well. `server` must come from
+// make_http_server. Errors: invalid, what was in use stays.
+Result<void> set_server_tls(HttpServer& server, const ServerTls& tls);
 
 }  // namespace capstan::net

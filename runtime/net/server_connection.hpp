@@ -26,7 +26,10 @@ class ServerExchangeImpl;
 // What all connections of a server share.
 struct ServerCore {
     ServerCore(IoLoop& l, HttpServerOptions o, ServerHandler h)
-        : loop(l), options(std::move(o)), handler(std::move(h)) {}
+        : loop(l),
+          options(std::move(o)),
+          handler(std::move(h)),
+          client_ca_pem(options.client_ca_pem) {}
 
     void accept(std::unique_ptr<Transport> transport, std::string remote);
     void forget(ServerConnection* connection);
@@ -34,6 +37,7 @@ struct ServerCore {
     IoLoop& loop;
     const HttpServerOptions options;
     const ServerHandler handler;
+    std::string client_ca_pem;  // in use now; that of the options is the first one
     std::shared_ptr<TlsServer> tls;
     std::unique_ptr<Acceptor> acceptor;  // null: not accepting any more
     bool stopping{false};

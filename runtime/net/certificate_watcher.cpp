@@ -1,0 +1,104 @@
+#include "runtime/net/certificate_watcher.hpp"
+
+#include "runtime/net/pki.hpp"
+
+#include <utility>
+
+namespace capstan::net {
+
+Result<ServerTls> read_server_tls(const CertificateFiles& files, const ReadPem& read) {
+    ServerTls tls;
+    CAPSTAN_TRY(tls.certificate_pem, read(files.certificate));
+    CAPSTAN_TRY(tls.key_pem, read(files.key));
+    if (!files.client_ca.empty()) {
+        CAPSTAN_TRY(tls.client_ca_pem, read(files.client_ca));
+    }
+    return tls;
+}
+
+CertificateWatcher::CertificateWatcher(Loop& loop,
+                                       obs::Metrics& metrics,
+                                       const obs::Log& log,
+                                       Options options,
+                                       ServerTls in_use,
+                                       std::function<Result<void>(const ServerTls&)> apply)
+    : loop_(loop),
+      options_(std::move(options)),
+      log_(log.with({{"listener", options_.listener}})),
+      apply_(std::move(apply)),
+      reads_(metrics
+                 .counter("certwatcher_read_certificate_total",
+                          "Times certificate files were read to see whether they changed.")
+                 .with({})),
+      errors_(metrics
+                  .counter("certwatcher_read_certificate_errors_total",
+                           "Reads that found a pair that cannot be used; the old one stays.")
+                  .with({})),
+      expiry_(metrics
+                  .gauge("capstan_certificate_expiry_timestamp_seconds",
+                         "When the certificate in use ends, in seconds since 1970.",
+                         {"listener"})
+                  .with({options_.listener})),
+      in_use_(std::move(in_use)) {
+    note_expiry();
+    schedule();
+}
+
+void CertificateWatcher::schedule() {
+    timer_ = loop_.at(loop_.now() + kCertificatePoll, [this] {
+        poll();
+        schedule();
+    });
+}
+
+void CertificateWatcher::poll() {
+    reads_.add();
+    const Result<bool> changed = reload();
+    if (!changed) {
+        errors_.add();
+        // Once per problem, not every ten seconds.
+        if (changed.error().message != last_problem_) {
+            last_problem_ = changed.error().message;
+            log_.error("certificate not reloaded; the one in use stays",
+                       {{"error", last_problem_}});
+        }
+    } else {
+        last_problem_.clear();
+    }
+    if (changed && changed.value()) {
+        expiry_warned_ = false;
+        log_.info("certificate reloaded", {{"expires", to_rfc3339(expires_)}});
+    }
+    note_expiry();
+}
+
+// True: there is a new set and it is in use.
+Result<bool> CertificateWatcher::reload() {
+    CAPSTAN_TRY(ServerTls found, read_server_tls(options_.files, options_.read));
+    if (found == in_use_) {
+        return false;
+    }
+    CAPSTAN_TRY(const CertificateInfo info, read_certificate(found.certificate_pem));
+    CAPSTAN_TRY(apply_(found));
+    in_use_ = std::move(found);
+    expires_ = info.validity.not_after;
+    return true;
+}
+
+void CertificateWatcher::note_expiry() {
+    if (expires_ == WallTime{}) {
+        const auto info = read_certificate(in_use_.certificate_pem);
+        if (!info) {
+            return;
+        }
+        expires_ = info.value().validity.not_after;
+    }
+    expiry_.set(std::chrono::duration<double>(expires_.time_since_epoch()).count());
+    if (!expiry_warned_ && expires_ - loop_.wall_now() < kExpiryWarning) {
+        expiry_warned_ = true;
+        log_.warn("the certificate ends soon; put a new pair into its files",
+                  {{"expires", to_rfc3339(expires_)}, {"path", options_.files.certificate}});
+    }
+}
+
+}  // namespace capstan::net
