@@ -28,8 +28,9 @@ namespace capstan::control {
 
 class Unit;
 class Controller;
+struct AdmissionState;
 
-enum class CallKind : std::uint8_t { reconcile, service, route };
+enum class CallKind : std::uint8_t { reconcile, service, route, admission };
 
 // An object a plugin holds.
 struct ObjectRef {
@@ -92,6 +93,9 @@ struct CallState : std::enable_shared_from_this<CallState> {
     Controller* controller{nullptr};  // reconcile only; lives as long as the unit
     std::uint64_t instance{0};
     capstan_ctl* ctl{nullptr};
+    // shared with the loop, which answers the API server; admission only
+    std::shared_ptr<AdmissionState> admission;
+    bool reads_only{false};  // a webhook without side effects: writes and events are denied
     ObjectKey key;
     std::string what;  // "etcd/etcd ns/name", "service etcd/member"
     std::string id;    // reconcileID

@@ -52,6 +52,12 @@ bool permit(Asked& asked,
     }
     CallState& call = *asked.call;
     call.core->parts.threads.yield_point();
+    if (call.reads_only && verb != "get" && verb != "list") {
+        *rc = report(CAPSTAN_E_DENIED,
+                     "a webhook without side effects sends no " + std::string(verb) +
+                         "; see \"sideEffects\" in the manifest");
+        return false;
+    }
     auto gvk = GroupVersionKind::parse(view(gvk_text));
     if (!gvk) {
         *rc = report(gvk.error());

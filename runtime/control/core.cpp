@@ -78,7 +78,10 @@ RuntimeMetrics::RuntimeMetrics(obs::Metrics& m)
           m.counter("capstan_service_starts_total", "Runs of a service.", {"plugin", "service"})),
       recorded_events(m.counter("capstan_recorded_events_total",
                                 "Kubernetes Events by what became of them.",
-                                {"outcome"})) {}
+                                {"outcome"})),
+      webhook_panics(m.counter("controller_runtime_webhook_panics_total",
+                               "Exceptions and panics of webhook handlers.")
+                         .with({})) {}
 
 Core::Core(Parts p, RuntimeOptions o)
     : parts(std::move(p)),

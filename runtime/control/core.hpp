@@ -47,6 +47,7 @@ struct RuntimeMetrics {
     obs::Family<obs::Counter>& hot_keys;            // controller
     obs::Family<obs::Counter>& service_starts;      // plugin, service
     obs::Family<obs::Counter>& recorded_events;     // outcome
+    obs::Counter& webhook_panics;
 };
 
 struct Core {

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kLogFieldsMax = 16;
 
 const void* get_ext(const capstan_host*, capstan_str id) noexcept {
-    static const std::array<std::pair<std::string_view, const void*>, 11> kTables{{
+    static const std::array<std::pair<std::string_view, const void*>, 12> kTables{{
         {"capstan.call/1", &kCallTable},
         {"capstan.cache/1", &kCacheTable},
         {"capstan.client/1", &kClientTable},
@@ -27,6 +27,7 @@ const void* get_ext(const capstan_host*, capstan_str id) noexcept {
         {"capstan.http/1", &kHttpTable},
         {"capstan.http-server/1", &kHttpServerTable},
         {"capstan.digest/1", &kDigestTable},
+        {"capstan.webhook/1", &kWebhookTable},
     }};
     for (const auto& [name, table] : kTables) {
         if (name == view(id)) {
@@ -159,6 +160,9 @@ capstan_rc emit(capstan_call* handle, const capstan_event* event) noexcept {
     const auto call = enter(handle, &rc, true);
     if (call == nullptr) {
         return rc;
+    }
+    if (call->reads_only) {
+        return report(CAPSTAN_E_DENIED, "a webhook without side effects emits no events");
     }
     auto gvk = GroupVersionKind::parse(view(event->gvk));
     if (!gvk) {

@@ -9,6 +9,7 @@
 #include "capstan/clock.hpp"
 #include "capstan/error.hpp"
 #include "capstan/object_ref.hpp"
+#include "capstan/webhook.h"
 
 #include <string>
 #include <string_view>
@@ -32,6 +33,7 @@ extern const capstan_ext_metrics kMetricsTable;
 extern const capstan_ext_http kHttpTable;
 extern const capstan_ext_http_server kHttpServerTable;
 extern const capstan_ext_digest kDigestTable;
+extern const capstan_ext_webhook kWebhookTable;
 
 inline std::string_view view(capstan_str text) noexcept {
     return text.ptr == nullptr ? std::string_view()

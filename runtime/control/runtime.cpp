@@ -113,6 +113,21 @@ Result<void> Runtime::add(Plugin plugin) {
             unit->set_short_name(id);  // "etcd" is taken
         }
     }
+    for (const plugin::WebhookSpec& webhook : plugin.manifest.webhooks) {
+        for (const auto& other : s.units) {
+            const auto& taken = other->manifest().webhooks;
+            const bool same = other != unit && other->attached() &&
+                              std::any_of(taken.begin(), taken.end(), [&](const auto& w) {
+                                  return w.path == webhook.path;
+                              });
+            if (same) {
+                return fail(Code::invalid,
+                            id + ": its webhook " + webhook.name + " has the path " + webhook.path +
+                                " that " + other->manifest().id +
+                                " has already; give one of them a \"path\" of its own");
+            }
+        }
+    }
     return unit->attach(std::move(plugin));
 }
 
@@ -172,6 +187,27 @@ net::ServerHandler Runtime::routes() {
                           {{"Content-Type", "text/plain; charset=utf-8"}},
                           method_wrong ? "method not allowed\n" : "not found\n");
     };
+}
+
+std::vector<WebhookEndpoint> Runtime::webhooks() {
+    std::vector<WebhookEndpoint> endpoints;
+    for (const auto& unit : state_->units) {
+        if (!unit->attached()) {
+            continue;
+        }
+        for (const plugin::WebhookSpec& webhook : unit->manifest().webhooks) {
+            const auto handler = [weak = std::weak_ptr<Unit>(unit), &webhook](
+                                     kube::AdmissionQuestion question, kube::AdmissionDone done) {
+                if (const auto u = weak.lock()) {
+                    u->admission()->ask(webhook, std::move(question), std::move(done));
+                } else {
+                    done(fail(Code::unavailable, "the runtime has ended"));
+                }
+            };
+            endpoints.push_back({unit->manifest().id, webhook.path, handler});
+        }
+    }
+    return endpoints;
 }
 
 PluginPhase Runtime::phase(const std::string& plugin_id) const {

@@ -16,8 +16,10 @@
 
 #include "capstan/capstan.h"
 #include "capstan/error.hpp"
+#include "capstan/webhook.h"
 #include "runtime/cache/cache.hpp"
 #include "runtime/control/threads.hpp"
+#include "runtime/kube/admission.hpp"
 #include "runtime/kube/client.hpp"
 #include "runtime/net/http.hpp"
 #include "runtime/net/loop.hpp"
@@ -66,6 +68,10 @@ inline constexpr std::chrono::seconds kQuickDeadline{1};
 // per plugin, for routes of class "long"; then 503
 inline constexpr std::size_t kLongThreadsMax = 4;
 inline constexpr std::chrono::seconds kLongDeadline{900};
+inline constexpr std::size_t kAdmissionThreads = 4;  // per plugin, for its webhooks
+inline constexpr std::size_t kAdmissionWaitingMax = 64;
+// Threads whose handler did not return by its deadline; as many are replaced.
+inline constexpr std::size_t kAdmissionStuckMax = 16;
 
 // Borrowed; everything outlives the Runtime and its threads.
 struct Parts {
@@ -94,6 +100,7 @@ struct Plugin {
     const capstan_plugin* table{nullptr};
     const capstan_plugin_service* service{nullptr};
     const capstan_plugin_http_server* http_server{nullptr};
+    const capstan_plugin_webhook* webhook{nullptr};
     // the plugin's own part; an object, or null
     json::Value config;
     plugin::GateSet gates;
@@ -103,6 +110,13 @@ struct Plugin {
 struct StopReport {
     std::vector<std::string> left;  // what did not stop, one sentence each
     bool clean() const noexcept { return left.empty(); }
+};
+
+// One webhook of a loaded plugin.
+struct WebhookEndpoint {
+    std::string plugin;  // id
+    std::string path;
+    kube::AdmissionHandler handler;  // until the Runtime is destroyed: unavailable afterwards
 };
 
 enum class PluginPhase : std::uint8_t { starting, running, restarting, failed, stopping, stopped };
@@ -117,7 +131,8 @@ public:
     // The host of the plugin with this manifest, also for its entry. Made on first use; lives
     // as long as the process.
     const capstan_host* host_for(const plugin::Manifest& manifest);
-    // Errors: invalid (an id twice, a `select` whose value is missing, too many plugins). [startup]
+    // Errors: invalid (an id twice, a `select` whose value is missing, too many plugins, a webhook
+    // path that another plugin has). [startup]
     Result<void> add(Plugin plugin);
     // Starts watches and instances; returns at once. Progress shows in health ("plugin/<id>").
     void start();
@@ -127,6 +142,8 @@ public:
 
     // Answers requests of the plugins' routes on the `api` listener; 404 for the rest.
     net::ServerHandler routes();
+    // The webhooks of all plugins added so far; their paths differ.
+    std::vector<WebhookEndpoint> webhooks();
 
     // For tests and debug pages.
     PluginPhase phase(const std::string& plugin_id) const;  // [any]

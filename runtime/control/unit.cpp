@@ -57,11 +57,18 @@ Result<void> Unit::attach(Plugin plugin) {
         return fail(Code::invalid,
                     m.id + ": the manifest names routes, the plugin has no capstan.http-server/1");
     }
+    if (!m.webhooks.empty() && plugin_.webhook == nullptr) {
+        return fail(Code::invalid,
+                    m.id + ": the manifest names webhooks, the plugin has no capstan.webhook/1");
+    }
     for (const plugin::ServiceSpec& service : m.services) {
         services_.push_back(std::make_unique<ServiceRunner>(*this, service.name));
     }
     if (!m.routes.empty()) {
         routes_ = std::make_unique<RoutePool>(*this);
+    }
+    if (!m.webhooks.empty()) {
+        admission_ = std::make_unique<AdmissionPool>(*this);
     }
     return ok();
 }
@@ -121,6 +128,9 @@ void Unit::abandon() {
     if (routes_ != nullptr) {
         routes_->abandon();
     }
+    if (admission_ != nullptr) {
+        admission_->abandon();
+    }
 }
 
 void Unit::join() {
@@ -133,6 +143,9 @@ void Unit::join() {
     }
     if (routes_ != nullptr) {
         routes_->join();
+    }
+    if (admission_ != nullptr) {
+        admission_->join();
     }
 }
 

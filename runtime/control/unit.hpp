@@ -1,5 +1,5 @@
-// One plugin in the runtime: its instance, controllers, services, routes, and the supervisor thread
-// that runs its lifecycle. Internal to runtime/control.
+// One plugin in the runtime: its instance, controllers, services, routes, webhooks, and the
+// supervisor thread that runs its lifecycle. Internal to runtime/control.
 //
 // Lifecycle functions of the plugin are called on the supervisor only. When an instance panics it
 // is poisoned: dispatch stops, its calls are cancelled, destroy is skipped (its state cannot be
@@ -8,6 +8,7 @@
 #pragma once
 
 #include "capstan/capstan.h"
+#include "runtime/control/admission.hpp"
 #include "runtime/control/call.hpp"
 #include "runtime/control/controller.hpp"
 #include "runtime/control/core.hpp"
@@ -62,6 +63,7 @@ public:
     }
     Controller* controller(std::string_view name) const noexcept;
     RoutePool* routes() const noexcept { return routes_.get(); }
+    AdmissionPool* admission() const noexcept { return admission_.get(); }
     // constant after start()
     const std::vector<ReadStore>& stores() const noexcept { return stores_; }
     PluginPhase phase() const;  // [any]
@@ -105,6 +107,7 @@ private:
     std::vector<std::unique_ptr<Controller>> controllers_;
     std::vector<std::unique_ptr<ServiceRunner>> services_;
     std::unique_ptr<RoutePool> routes_;
+    std::unique_ptr<AdmissionPool> admission_;
     std::vector<ReadStore> stores_;
     std::unique_ptr<Thread> thread_;  // the supervisor
     std::unique_ptr<Signal> signal_;  // wakes the supervisor

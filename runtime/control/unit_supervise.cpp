@@ -172,6 +172,9 @@ void Unit::shut_down() {
     if (routes_ != nullptr) {
         routes_->stop();
     }
+    if (admission_ != nullptr) {
+        admission_->stop();
+    }
     cancel_calls(0, CallState::Stage::cancelled);
     std::vector<std::shared_ptr<CallState>> left;
     std::vector<std::string> report;
@@ -209,6 +212,9 @@ void Unit::shut_down() {
         if (routes_ != nullptr) {
             routes_->abandon();
         }
+        if (admission_ != nullptr) {
+            admission_->abandon();
+        }
     }
     std::function<void(std::vector<std::string>)> done;
     {
@@ -242,6 +248,9 @@ std::vector<std::string> Unit::what_is_left(std::vector<std::shared_ptr<CallStat
     }
     if (routes_ != nullptr) {
         add(routes_->ended(), "a route of " + short_name_);
+    }
+    if (admission_ != nullptr) {
+        add(admission_->ended(), "a webhook of " + short_name_);
     }
     return report;
 }

@@ -50,6 +50,19 @@ std::string controller_text(const ControllerSpec& controller) {
     return text;
 }
 
+std::string webhook_text(const WebhookSpec& webhook) {
+    std::string text = "  " + webhook.name + ": " +
+                       (webhook.mutating ? "mutating at " : "validating at ") + webhook.path +
+                       ", " + std::to_string(webhook.timeout_seconds) + "s, " +
+                       (webhook.failure_policy == "Fail" ? "its failure refuses the request\n"
+                                                         : "its failure is ignored\n");
+    for (const WebhookRule& rule : webhook.rules) {
+        text += "    " + joined(rule.operations) + " of " + joined(rule.resources) + " in group " +
+                joined(rule.groups) + ", version " + joined(rule.versions) + "\n";
+    }
+    return text;
+}
+
 std::string rules_text(std::string_view title, const std::vector<PermissionRule>& rules) {
     std::string text = std::string(title) + ":" + (rules.empty() ? " none\n" : "\n");
     for (const PermissionRule& rule : rules) {
@@ -70,6 +83,10 @@ std::string manifest_text(const Manifest& manifest) {
     text += "kubernetes:   " + (manifest.kubernetes.empty() ? "any" : manifest.kubernetes) + "\n";
     text += "services:     " + names_of(manifest.services) + "\n";
     text += "routes:       " + names_of(manifest.routes) + "\n";
+    text += "webhooks:" + std::string(manifest.webhooks.empty() ? "     none\n" : "\n");
+    for (const WebhookSpec& webhook : manifest.webhooks) {
+        text += webhook_text(webhook);
+    }
     text += "gates:        " + names_of(manifest.gates.gates()) + "\n";
     text += "finalizers:   " + joined(manifest.finalizers) + "\n";
     text += "controllers:" + std::string(manifest.controllers.empty() ? "  none\n" : "\n");

@@ -184,6 +184,7 @@ Manifest read_manifest(const json::Value& document, Problems& problems) {
     for (std::size_t i = 0; i < routes.size(); ++i) {
         manifest.routes.push_back(read_route(routes[i], indexed(top.at("routes"), i), problems));
     }
+    read_webhooks(top, manifest, problems);
     read_cli(top, manifest, problems);
     manifest.permissions = read_rules(top, "permissions", problems);
     manifest.grants = read_rules(top, "grants", problems);

@@ -31,6 +31,8 @@ inline constexpr std::chrono::seconds kReconcileDeadlineDefault{60};
 inline constexpr std::chrono::seconds kReconcileDeadlineMin{1};
 inline constexpr std::chrono::seconds kReconcileDeadlineMax{15 * 60};
 inline constexpr std::chrono::seconds kResyncEveryMin{10};
+inline constexpr std::uint32_t kWebhookTimeoutSecondsDefault = 10;
+inline constexpr std::uint32_t kWebhookTimeoutSecondsMax = 30;  // the API server's limit
 
 // A value written in the manifest, or taken from the plugin's configuration or the
 // process's environment.
@@ -84,6 +86,26 @@ struct RouteSpec {
     bool runs_long{false};             // "class": "long"
 };
 
+// What the API server shall ask about, as in admissionregistration.k8s.io/v1.
+struct WebhookRule {
+    std::vector<std::string> groups, versions, resources, operations;
+    std::string scope{"*"};  // or "Cluster", "Namespaced"
+};
+
+struct WebhookSpec {
+    std::string name;
+    bool mutating{false};  // "kind": "mutating"
+    std::string path;      // given, or by convention from "gvk"
+    std::vector<WebhookRule> rules;
+    std::string failure_policy{"Fail"};      // or "Ignore"
+    std::string match_policy{"Equivalent"};  // or "Exact"
+    std::string side_effects{"None"};        // or "NoneOnDryRun"
+    std::string reinvocation_policy{"Never"};
+    std::uint32_t timeout_seconds{kWebhookTimeoutSecondsDefault};
+    // as written, for the API server to check; null: absent
+    json::Value namespace_selector, object_selector, match_conditions;
+};
+
 struct CliCommand {
     std::string name, summary;
 };
@@ -106,6 +128,7 @@ struct Manifest {
     std::vector<ControllerSpec> controllers;
     std::vector<ServiceSpec> services;
     std::vector<RouteSpec> routes;
+    std::vector<WebhookSpec> webhooks;
     std::vector<CliCommand> cli;
     GateTable gates;
     std::vector<PermissionRule> permissions, grants;
@@ -145,6 +168,9 @@ Result<Manifest> parse_manifest(std::string_view text, const HostOffer& host = {
 
 // Every extension id this source tree knows for ABI 1.0, sorted.
 const std::vector<std::string>& known_extensions();
+
+// The usual path of a webhook: "/validate-apps-v1-deployment"; core group: "/mutate--v1-pod".
+std::string webhook_path(bool mutating, const GroupVersionKind& gvk);
 
 // "StatefulSet" -> "statefulsets", as kubectl guesses; used to compare watches with permissions.
 std::string plural_of(std::string_view kind);

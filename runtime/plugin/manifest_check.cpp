@@ -131,6 +131,17 @@ void check_routes(const Manifest& manifest, Problems& problems) {
     }
 }
 
+void check_webhooks(const Manifest& manifest, Problems& problems) {
+    std::set<std::string> seen;
+    for (std::size_t i = 0; i < manifest.webhooks.size(); ++i) {
+        const std::string& path = manifest.webhooks[i].path;
+        if (!path.empty() && !seen.insert(path).second) {
+            problems.add("/webhooks/" + std::to_string(i),
+                         "the path " + path + " is there twice; give one of them a \"path\"");
+        }
+    }
+}
+
 }  // namespace
 
 const std::vector<std::string>& known_extensions() {
@@ -147,6 +158,7 @@ const std::vector<std::string>& known_extensions() {
         "capstan.metrics/1",
         "capstan.queue/1",
         "capstan.service/1",
+        "capstan.webhook/1",
     };
     return kExtensions;
 }
@@ -188,18 +200,21 @@ void check_manifest(const Manifest& manifest, const HostOffer& host, Problems& p
     check_names(manifest.controllers, "/controllers", problems);
     check_names(manifest.services, "/services", problems);
     check_names(manifest.routes, "/routes", problems);
+    check_names(manifest.webhooks, "/webhooks", problems);
     check_names(manifest.cli, "/cli", problems);
     check_watch_permissions(manifest, problems);
     check_writes(manifest, problems);
     check_routes(manifest, problems);
+    check_webhooks(manifest, problems);
     if (manifest.isolation_minimum == "process") {
         problems.add("/isolation/minimum",
                      "the plugin demands a process of its own, which this host does not have yet; "
                      "it runs plugins in its own process only");
     }
     if (manifest.controllers.empty() && manifest.services.empty() && manifest.routes.empty() &&
-        manifest.cli.empty()) {
-        problems.add("", "the plugin offers nothing: no controllers, services, routes or cli");
+        manifest.cli.empty() && manifest.webhooks.empty()) {
+        problems.add(
+            "", "the plugin offers nothing: no controllers, services, routes, webhooks or cli");
     }
 }
 

@@ -12,6 +12,7 @@ namespace capstan::plugin {
 // Controllers and their watches; needs gates and finalizers of `manifest` to be read already.
 void read_controllers(StrictObject& top, Manifest& manifest, Problems& problems);
 std::vector<PermissionRule> read_rules(StrictObject& top, std::string_view key, Problems& problems);
+void read_webhooks(StrictObject& top, Manifest& manifest, Problems& problems);
 // Checks that need the whole manifest: ABI, extensions, permissions against watches, names.
 void check_manifest(const Manifest& manifest, const HostOffer& host, Problems& problems);
 

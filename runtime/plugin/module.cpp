@@ -146,6 +146,24 @@ const Table* extension(const capstan_plugin& table, std::string_view id) noexcep
     return found != nullptr && found->head.size >= sizeof(Table) ? found : nullptr;
 }
 
+// What the manifest promises and the code does not have; "": nothing.
+std::string missing_extension(const Module& module) {
+    const Manifest& manifest = module.manifest();
+    const auto lacks = [](const char* what, const char* id) {
+        return std::string("its manifest names ") + what + ", its code has no " + id;
+    };
+    if (!manifest.services.empty() && module.service() == nullptr) {
+        return lacks("services", "capstan.service/1");
+    }
+    if (!manifest.routes.empty() && module.http_server() == nullptr) {
+        return lacks("routes", "capstan.http-server/1");
+    }
+    if (!manifest.webhooks.empty() && module.webhook() == nullptr) {
+        return lacks("webhooks", "capstan.webhook/1");
+    }
+    return "";
+}
+
 }  // namespace
 
 Loader::Loader(LoaderOptions options) : options_(std::move(options)) {}
@@ -226,16 +244,12 @@ Result<Module*> Loader::load(Candidate candidate, const capstan_host* host) {
     module->table_ = table;
     module->service_ = extension<capstan_plugin_service>(*table, "capstan.service/1");
     module->http_server_ = extension<capstan_plugin_http_server>(*table, "capstan.http-server/1");
+    module->webhook_ = extension<capstan_plugin_webhook>(*table, "capstan.webhook/1");
     module->path_ = candidate.load_path_;
     module->sha256_ = candidate.sha256_;
     module->manifest_ = std::move(candidate.manifest_);
-    const bool lacks_service = !module->manifest_.services.empty() && module->service_ == nullptr;
-    const bool lacks_server = !module->manifest_.routes.empty() && module->http_server_ == nullptr;
-    if (lacks_service || lacks_server) {
-        return fail(named(
-            source,
-            lacks_service ? "its manifest names services, its code has no capstan.service/1"
-                          : "its manifest names routes, its code has no capstan.http-server/1"));
+    if (const std::string problem = missing_extension(*module); !problem.empty()) {
+        return fail(named(source, problem));
     }
     modules_.push_back(module);
     return module;

@@ -14,6 +14,7 @@
 
 #include "capstan/capstan.h"
 #include "capstan/error.hpp"
+#include "capstan/webhook.h"
 #include "runtime/plugin/inspect.hpp"
 #include "runtime/plugin/manifest.hpp"
 #include "runtime/plugin/trial.hpp"
@@ -59,6 +60,7 @@ public:
     // The plugin's own extensions; nullptr: it has none of that name (or is older than it).
     const capstan_plugin_service* service() const noexcept { return service_; }
     const capstan_plugin_http_server* http_server() const noexcept { return http_server_; }
+    const capstan_plugin_webhook* webhook() const noexcept { return webhook_; }
 
 private:
     friend class Loader;
@@ -68,6 +70,7 @@ private:
     const capstan_plugin* table_{nullptr};
     const capstan_plugin_service* service_{nullptr};
     const capstan_plugin_http_server* http_server_{nullptr};
+    const capstan_plugin_webhook* webhook_{nullptr};
 };
 
 struct LoaderOptions {

@@ -1,33 +1,12 @@
 // The adapter behind CAPSTAN_PLUGIN: C calls in, nothing but return codes out.
 #include "capstan/plugin.hpp"
 
+#include "plugin_instance.hpp"
+
 #include <algorithm>
-#include <exception>
 #include <string>
 
 namespace capstan {
-
-struct PluginInstance {
-    // Order matters: parts go before the state they share, and that before the tables.
-    HostTables host;
-    json::Value config;
-    std::vector<std::shared_ptr<void>> owned;
-    std::vector<std::pair<std::string, std::unique_ptr<Controller>>> controllers;
-    std::vector<std::pair<std::string, std::unique_ptr<Service>>> services;
-    std::vector<std::pair<std::string, std::unique_ptr<Route>>> routes;
-
-    explicit PluginInstance(const capstan_host* h) noexcept : host(h) {}
-
-    Result<void> build(MakePlugin make) {
-        Setup setup(host, config);
-        Result<void> made = make(setup);
-        owned = std::move(setup.owned_);
-        controllers = std::move(setup.controllers_);
-        services = std::move(setup.services_);
-        routes = std::move(setup.routes_);
-        return made;
-    }
-};
 
 void Setup::controller(std::string name, std::unique_ptr<Controller> controller) {
     controllers_.emplace_back(std::move(name), std::move(controller));
@@ -53,10 +32,6 @@ namespace {
 MakePlugin g_make = nullptr;
 std::string_view g_parts;  // "controller a\nservice b\n", of the manifest
 
-PluginInstance* instance_of(capstan_ctl* ctl) noexcept {
-    return reinterpret_cast<PluginInstance*>(ctl);
-}
-
 template <class Part>
 Part* find_part(std::vector<std::pair<std::string, std::unique_ptr<Part>>>& parts,
                 std::string_view name) noexcept {
@@ -68,31 +43,10 @@ Part* find_part(std::vector<std::pair<std::string, std::unique_ptr<Part>>>& part
     return nullptr;
 }
 
-// Runs `body`; what it throws is logged under `where` and becomes CAPSTAN_E_PANIC.
-template <class Body>
-capstan_rc guarded(const HostTables& host, const char* where, Body&& body) noexcept {
-    try {
-        return body();
-    } catch (const std::exception& e) {
-        try {
-            host.log(LogLevel::error,
-                     "exception stopped at the plugin border",
-                     {{"where", where}, {"error", e.what()}});
-        } catch (...) {
-        }
-    } catch (...) {
-        try {
-            host.log(LogLevel::error, "exception stopped at the plugin border", {{"where", where}});
-        } catch (...) {
-        }
-    }
-    return CAPSTAN_E_PANIC;
-}
-
 template <class Part>
 void list_parts(std::vector<std::string>& lines,
                 std::string_view kind,
-                const std::vector<std::pair<std::string, std::unique_ptr<Part>>>& parts) {
+                const std::vector<std::pair<std::string, Part>>& parts) {
     for (const auto& [name, part] : parts) {
         lines.push_back(std::string(kind) + " " + name);
     }
@@ -104,6 +58,7 @@ Result<void> compare_parts(std::string_view manifest_parts, const PluginInstance
     list_parts(added, "controller", instance.controllers);
     list_parts(added, "service", instance.services);
     list_parts(added, "route", instance.routes);
+    list_parts(added, "webhook", instance.webhooks);
     for (auto end = manifest_parts.find('\n'); end != manifest_parts.npos;
          end = manifest_parts.find('\n')) {
         wanted.emplace_back(manifest_parts.substr(0, end));
@@ -240,6 +195,9 @@ const void* get_ext(capstan_str id) noexcept {
     }
     if (view_of(id) == "capstan.http-server/1") {
         return &kHttpServer;
+    }
+    if (view_of(id) == "capstan.webhook/1") {
+        return &kPluginWebhook;
     }
     return nullptr;
 }

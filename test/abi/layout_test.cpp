@@ -1,6 +1,7 @@
 // The ABI 1.0, frozen: sizes and offsets of every table and struct. A change here is a new major,
 // an addition at the end changes only sizes and is a new minor.
 #include "capstan/capstan.h"
+#include "capstan/webhook.h"
 
 #include <gtest/gtest.h>
 
@@ -120,6 +121,22 @@ const Row kRows[] = {
     CAPSTAN_AT(capstan_ext_digest, open, 8),
     CAPSTAN_AT(capstan_ext_digest, update, 16),
     CAPSTAN_AT(capstan_ext_digest, finish, 24),
+    CAPSTAN_SIZE(capstan_admission_request, 48),
+    CAPSTAN_AT(capstan_admission_request, webhook, 8),
+    CAPSTAN_AT(capstan_admission_request, request_json, 24),
+    CAPSTAN_AT(capstan_admission_request, deadline_ns, 40),
+    CAPSTAN_SIZE(capstan_admission_answer, 96),
+    CAPSTAN_AT(capstan_admission_answer, allowed, 8),
+    CAPSTAN_AT(capstan_admission_answer, code, 12),
+    CAPSTAN_AT(capstan_admission_answer, message, 16),
+    CAPSTAN_AT(capstan_admission_answer, reason, 32),
+    CAPSTAN_AT(capstan_admission_answer, object_json, 48),
+    CAPSTAN_AT(capstan_admission_answer, warnings_json, 64),
+    CAPSTAN_AT(capstan_admission_answer, audit_json, 80),
+    CAPSTAN_SIZE(capstan_ext_webhook, 16),
+    CAPSTAN_AT(capstan_ext_webhook, answer, 8),
+    CAPSTAN_SIZE(capstan_plugin_webhook, 16),
+    CAPSTAN_AT(capstan_plugin_webhook, review, 8),
 };
 
 TEST(Layout, IsThatOfAbiOne) {

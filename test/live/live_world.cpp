@@ -57,8 +57,18 @@ struct LiveWorld::Tables {
     }
     static constexpr capstan_plugin_service kService{{sizeof(capstan_plugin_service), CAPSTAN_ABI},
                                                      &run};
+    static capstan_rc review(capstan_ctl* ctl,
+                             capstan_call* call,
+                             const capstan_admission_request* request) noexcept {
+        return reinterpret_cast<LiveWorld*>(ctl)->review(call, request);
+    }
+    static constexpr capstan_plugin_webhook kWebhook{{sizeof(capstan_plugin_webhook), CAPSTAN_ABI},
+                                                     &review};
     static const void* get_ext(capstan_str id) noexcept {
         const std::string_view name = view_of(id);
+        if (name == "capstan.webhook/1") {
+            return &kWebhook;
+        }
         return name == "capstan.http-server/1" ? static_cast<const void*>(&kServer)
                : name == "capstan.service/1"   ? &kService
                                                : nullptr;
@@ -137,10 +147,14 @@ void LiveWorld::boot() {
     find_table(host, "capstan.clock/1", &clock);
     find_table(host, "capstan.http/1", &http);
     find_table(host, "capstan.http-server/1", &http_server);
+    find_table(host, "capstan.client/1", &client);
+    find_table(host, "capstan.cache/1", &cache);
+    find_table(host, "capstan.webhook/1", &webhook);
     control::Plugin loaded;
     loaded.table = &table;
     loaded.service = &Tables::kService;
     loaded.http_server = &Tables::kServer;
+    loaded.webhook = &Tables::kWebhook;
     loaded.manifest = std::move(parsed).value();
     const auto added = runtime->add(std::move(loaded));
     CAPSTAN_CHECK(added.has_value(), added.error().message);

@@ -12,6 +12,7 @@
 
 #include "capstan/capstan.h"
 #include "capstan/json.hpp"
+#include "capstan/webhook.h"
 #include "runtime/cache/cache.hpp"
 #include "runtime/control/runtime.hpp"
 #include "runtime/kube/client.hpp"
@@ -37,6 +38,7 @@ inline constexpr std::chrono::milliseconds kLiveGlance{20};
 class LiveWorld {
 public:
     using Reconcile = std::function<capstan_rc(capstan_call*, const capstan_request*)>;
+    using Review = std::function<capstan_rc(capstan_call*, const capstan_admission_request*)>;
     using Handle = std::function<void(capstan_call*, std::string_view route, capstan_exchange*)>;
 
     LiveWorld();
@@ -47,6 +49,7 @@ public:
     // Before boot: called on the host's threads. Without `reconcile` only on_worker() works.
     Reconcile reconcile;
     Handle handle;
+    Review review;  // every webhook of the manifest
     std::function<void(capstan_call*)> cancel;
     std::function<capstan_rc(capstan_call*)> service;  // every service of the manifest
     json::Value manifest = json::object();             // merged over the usual one
@@ -77,6 +80,9 @@ public:
     const capstan_ext_clock* clock{nullptr};
     const capstan_ext_http* http{nullptr};
     const capstan_ext_http_server* http_server{nullptr};
+    const capstan_ext_client* client{nullptr};
+    const capstan_ext_cache* cache{nullptr};
+    const capstan_ext_webhook* webhook{nullptr};
 
 private:
     struct Tables;

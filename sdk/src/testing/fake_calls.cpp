@@ -41,10 +41,16 @@ PluginUnderTest::PluginUnderTest(FakeHost& host, PluginEntry entry, std::string_
         return;
     }
     ctl_ = ctl;
+    host_.state().plugin = table_;
+    host_.state().instance = ctl;
 }
 
 PluginUnderTest::~PluginUnderTest() {
     if (ctl_ != nullptr) {
+        if (host_.state().instance == ctl_) {
+            host_.state().plugin = nullptr;
+            host_.state().instance = nullptr;
+        }
         table_->stop(ctl_, static_cast<std::uint64_t>(host_.now().count()));
         table_->destroy(ctl_);
     }

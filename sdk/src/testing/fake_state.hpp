@@ -2,6 +2,7 @@
 #pragma once
 
 #include "capstan/testing/fake_host.hpp"
+#include "capstan/testing/fake_webhook.hpp"
 
 #include <deque>
 #include <set>
@@ -23,6 +24,7 @@ struct FakeCall {
     std::string last_error;
     std::set<FakeObject*> objects;
     std::optional<Reconciled> done;
+    Reviewed* review{nullptr};  // the review in progress
 };
 
 struct FakeToken {
@@ -114,6 +116,9 @@ struct FakeState {
     std::map<std::string, double, std::less<>> series;
     std::string refusal;
     std::set<FakeCall*> open_calls;
+    // of the PluginUnderTest made last, for extensions with a header of their own
+    const capstan_plugin* plugin{nullptr};
+    capstan_ctl* instance{nullptr};
 
     void run_until(MonotonicTime time);  // moves the clock, running what is planned
     // Records a host call and says whether it may go on.
@@ -132,6 +137,7 @@ const capstan_ext_cache* fake_cache() noexcept;                 // fake_objects.
 const capstan_ext_client* fake_client() noexcept;               // fake_objects.cpp
 const void* fake_http_extension(std::string_view id) noexcept;  // fake_http.cpp
 const void* fake_digest_extension() noexcept;                   // digests.cpp
+const void* fake_webhook_extension() noexcept;                  // fake_webhook.cpp
 
 inline FakeCall* to_fake(capstan_call* call) noexcept {
     return reinterpret_cast<FakeCall*>(call);
