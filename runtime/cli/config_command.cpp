@@ -2,8 +2,10 @@
 
 #include "runtime/cli/rbac.hpp"
 #include "runtime/cli/review.hpp"
+#include "runtime/cli/webhook_configuration.hpp"
 #include "runtime/config/operator_config.hpp"
 #include "runtime/config/yaml.hpp"
+#include "runtime/kube/credentials.hpp"
 #include "runtime/plugin/inspect.hpp"
 
 #include <cstdio>
@@ -14,6 +16,19 @@ namespace {
 int complain(const Error& error, int code) {
     std::fprintf(stderr, "capstan: %s\n", error.message.c_str());
     return code;
+}
+
+Result<std::vector<plugin::Manifest>> manifests_of(const std::vector<std::string>& files) {
+    std::vector<plugin::Manifest> manifests;
+    for (const std::string& file : files) {
+        plugin::Report report = plugin::inspect(file);
+        if (!report.loadable()) {
+            return fail(Code::invalid,
+                        report.problems.empty() ? file + " is no plugin" : report.problems.front());
+        }
+        manifests.push_back(std::move(*report.manifest));
+    }
+    return manifests;
 }
 
 }  // namespace
@@ -38,19 +53,33 @@ int run_inspect(const std::vector<std::string>& files, bool as_json) {
 }
 
 int run_rbac(const std::vector<std::string>& files, const std::string& name) {
-    std::vector<plugin::Manifest> manifests;
-    for (const std::string& file : files) {
-        plugin::Report report = plugin::inspect(file);
-        if (!report.loadable()) {
-            return complain(
-                {Code::invalid,
-                 report.problems.empty() ? file + " is no plugin" : report.problems.front(),
-                 {}},
-                3);
-        }
-        manifests.push_back(std::move(*report.manifest));
+    const auto manifests = manifests_of(files);
+    if (!manifests) {
+        return complain(manifests.error(), 3);
     }
-    std::fputs(config::to_yaml(cluster_role(name, manifests)).c_str(), stdout);
+    std::fputs(config::to_yaml(cluster_role(name, manifests.value())).c_str(), stdout);
+    return 0;
+}
+
+int run_webhooks(const std::vector<std::string>& files, const WebhooksOptions& options) {
+    WebhookTarget target{options.service, options.ns, options.port, options.url, {}};
+    auto ca = kube::read_small_file(options.ca_file);
+    if (!ca) {
+        return complain(with_context(ca.error(), "--ca-file"), 2);
+    }
+    target.ca_pem = std::move(ca).value();
+    if (const auto good = check_target(target); !good) {
+        return complain(with_context(good.error(), "webhooks"), 2);
+    }
+    const auto manifests = manifests_of(files);
+    if (!manifests) {
+        return complain(manifests.error(), 3);
+    }
+    const json::Value made = webhook_configurations(options.name, target, manifests.value());
+    if (made.find("items")->if_array()->empty()) {
+        return complain({Code::invalid, "none of these plugins has a webhook", {}}, 3);
+    }
+    std::fputs(config::to_yaml(made).c_str(), stdout);
     return 0;
 }
 

@@ -1,7 +1,8 @@
-// `capstan inspect`, `capstan config check|print`: look, run nothing. Exit codes as
+// `capstan inspect|rbac|webhooks`, `capstan config check|print`: look, run nothing. Exit codes as
 // in docs/operations.md.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,12 @@ namespace capstan::cli {
 // 3 when one would not be loaded
 int run_inspect(const std::vector<std::string>& files, bool as_json);
 int run_rbac(const std::vector<std::string>& files, const std::string& name);
+struct WebhooksOptions {
+    std::string name{"capstan"};  // of the configurations
+    std::string service, ns, url, ca_file;
+    std::uint16_t port{443};
+};
+int run_webhooks(const std::vector<std::string>& files, const WebhooksOptions& options);
 int run_config_check(const std::string& file, const std::vector<std::string>& plugin_dirs);
 int run_config_print(const std::string& file);
 

@@ -1,7 +1,6 @@
 #include "runtime/cli/host.hpp"
 
 #include "runtime/cli/connection.hpp"
-#include "runtime/cli/ops_server.hpp"
 #include "runtime/net/http_client.hpp"
 
 #include <malloc.h>
@@ -102,39 +101,6 @@ void Host::watch_signals() {
             signals_.push_back(std::move(watch).value());
         }
     }
-}
-
-Result<std::unique_ptr<net::HttpServer>> Host::serve(const config::ListenerConfig& listener,
-                                                     net::ServerHandler handler) {
-    net::HttpServerOptions options;
-    options.address = listener.address;
-    options.port = listener.port;
-    if (!listener.tls.certificate_file.empty()) {
-        CAPSTAN_TRY(options.certificate_pem, kube::read_small_file(listener.tls.certificate_file));
-        CAPSTAN_TRY(options.key_pem, kube::read_small_file(listener.tls.key_file));
-    }
-    if (!listener.tls.client_ca_file.empty()) {
-        CAPSTAN_TRY(options.client_ca_pem, kube::read_small_file(listener.tls.client_ca_file));
-        options.client_auth = listener.tls.client_auth == "require" ? net::ClientAuth::require
-                                                                    : net::ClientAuth::request;
-    }
-    return net::make_http_server(*loop_, std::move(options), std::move(handler));
-}
-
-Result<void> Host::listen() {
-    if (config_.ops.enabled) {
-        CAPSTAN_TRY(auto server, serve(config_.ops, ops_handler(health_, metrics_)));
-        log_.info("serving health and metrics",
-                  {{"address", config_.ops.address}, {"port", server->port()}});
-        servers_.push_back(std::move(server));
-    }
-    if (config_.api.enabled) {
-        CAPSTAN_TRY(auto server, serve(config_.api, runtime_->routes()));
-        log_.info("serving plugin routes",
-                  {{"address", config_.api.address}, {"port", server->port()}});
-        servers_.push_back(std::move(server));
-    }
-    return ok();
 }
 
 int Host::stop() {

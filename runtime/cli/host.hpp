@@ -9,11 +9,15 @@
 #include "runtime/control/runtime.hpp"
 #include "runtime/control/threads.hpp"
 #include "runtime/kube/client.hpp"
+#include "runtime/net/certificate_watcher.hpp"
 #include "runtime/net/http_server.hpp"
 #include "runtime/net/io_loop.hpp"
 #include "runtime/plugin/module.hpp"
+#include "runtime/webhook/server.hpp"
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <random>
@@ -46,8 +50,12 @@ private:
     Result<void> load_plugin(const ReviewedPlugin& reviewed, std::string& refused);
     void refuse(const std::string& name, const std::string& reason);
     Result<void> listen();
-    Result<std::unique_ptr<net::HttpServer>> serve(const config::ListenerConfig& listener,
-                                                   net::ServerHandler handler);
+    // Listens under this name, and follows the certificates of its files.
+    Result<std::uint16_t> serve(const std::string& name,
+                                const config::ListenerConfig& listener,
+                                net::ServerHandler handler,
+                                std::chrono::milliseconds idle_timeout);
+    Result<void> listen_for_reviews();
     int stop();
 
     const config::OperatorConfig config_;
@@ -65,7 +73,9 @@ private:
     std::unique_ptr<cache::Cache> cache_;
     std::unique_ptr<control::Runtime> runtime_;
     std::optional<plugin::Loader> loader_;
+    std::unique_ptr<webhook::Server> webhooks_;
     std::vector<std::unique_ptr<net::HttpServer>> servers_;
+    std::vector<std::unique_ptr<net::CertificateWatcher>> certificates_;  // of servers_
     std::vector<std::unique_ptr<net::Watch>> signals_;
     bool stop_asked_{false};
     std::size_t loaded_{0};

@@ -33,6 +33,7 @@ Result<void> Host::load_plugin(const ReviewedPlugin& reviewed, std::string& refu
     plugin.table = &module.table();
     plugin.service = module.service();
     plugin.http_server = module.http_server();
+    plugin.webhook = module.webhook();
     plugin.config = choice.config.config;
     plugin.gates = reviewed.gates;
     for (const auto& [name, controller] : choice.config.controllers) {

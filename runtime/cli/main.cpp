@@ -70,6 +70,22 @@ void add_host_commands(CLI::App& app,
         ->add_option("file", file, "configuration file (default: none)");
 }
 
+void add_webhooks_command(CLI::App& app,
+                          WebhooksOptions& options,
+                          std::vector<std::string>& files) {
+    CLI::App* command = app.add_subcommand(
+        "webhooks", "Print the objects that make an API server ask these plugins' webhooks");
+    command->add_option("files", files, "plugin files")->required();
+    command->add_option("--service", options.service, "Service in front of the webhook listener");
+    command->add_option("-n,--namespace", options.ns, "namespace of the Service");
+    command->add_option("--port", options.port, "port of the Service")->capture_default_str();
+    command->add_option("--url", options.url, "instead of a Service: https://HOST:PORT");
+    command
+        ->add_option("--ca-file", options.ca_file, "CA that signs the listener's certificate (PEM)")
+        ->required();
+    command->add_option("--name", options.name, "name of the objects")->capture_default_str();
+}
+
 void add_resource_commands(CLI::App& app,
                            ResourceOptions& options,
                            std::string& what,
@@ -119,12 +135,14 @@ int main(int argc, char** argv) {
     UpOptions up;
     RunOptions run_options;
     ResourceOptions resources;
+    WebhooksOptions webhooks;
     std::string down_dir = ".capstan", role = "capstan", file, what;
     std::vector<std::string> files, names;
     bool json = false;
     long timeout = up.timeout.count();
     add_local_commands(app, up, down_dir, timeout);
     add_host_commands(app, run_options, files, json, role, file);
+    add_webhooks_command(app, webhooks, files);
     add_resource_commands(app, resources, what, names);
     app.add_subcommand("version", "Print the version");
     try {
@@ -150,6 +168,9 @@ int main(int argc, char** argv) {
     }
     if (name == "rbac") {
         return run_rbac(files, role);
+    }
+    if (name == "webhooks") {
+        return run_webhooks(files, webhooks);
     }
     if (name == "config") {
         return chosen->get_subcommands().front()->get_name() == "check"

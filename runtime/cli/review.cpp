@@ -32,7 +32,21 @@ void check_controllers(const plugin::Manifest& manifest,
     }
 }
 
-void review_plugin(const ChosenPlugin& chosen, Review& review) {
+// A webhook nobody serves is asked in vain, and with failurePolicy Fail that stops the users.
+void check_listener(const plugin::Manifest& manifest,
+                    const config::OperatorConfig& config,
+                    Review& review) {
+    if (!manifest.webhooks.empty() && !config.webhook.enabled) {
+        review.warnings.push_back(
+            "plugin " + manifest.id +
+            " has webhooks and nothing listens for them; remedy: listeners.webhook with tls, or no "
+            "webhook configuration in the cluster");
+    }
+}
+
+void review_plugin(const ChosenPlugin& chosen,
+                   const config::OperatorConfig& config,
+                   Review& review) {
     const plugin::Report report = plugin::inspect(chosen.path);
     if (!report.loadable()) {
         const std::string why =
@@ -49,6 +63,7 @@ void review_plugin(const ChosenPlugin& chosen, Review& review) {
         review.warnings.push_back("plugin " + id + ": " + warning);
     }
     check_controllers(*report.manifest, chosen, review.problems);
+    check_listener(*report.manifest, config, review);
     auto gates = gates_for(*report.manifest, chosen.config, review.warnings);
     if (!gates) {
         review.problems.push_back(gates.error().message);
@@ -100,7 +115,7 @@ Review review(const config::OperatorConfig& config,
     std::vector<std::string> missing;
     for (const ChosenPlugin& chosen :
          choose_plugins(config, plugin_directories(plugin_dirs, config), missing)) {
-        review_plugin(chosen, review);
+        review_plugin(chosen, config, review);
     }
     review.code = !review.problems.empty() ? 2 : missing.empty() ? 0 : 3;
     review.problems.insert(review.problems.end(), missing.begin(), missing.end());

@@ -4,7 +4,9 @@
 #include "runtime/config/yaml.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
 namespace capstan::config {
 
@@ -61,11 +63,16 @@ void read_tls(Reader& reader, TlsConfig& tls) {
     }
 }
 
-void read_listener(Reader& reader, ListenerConfig& listener) {
+void read_listener(Reader& reader, ListenerConfig& listener, bool* says_client_auth = nullptr) {
     reader.boolean("enabled", listener.enabled);
     reader.text("address", listener.address);
     reader.integer("port", listener.port, 0, 65535);  // 0: any free one, said in the log
-    reader.object("tls", [&](Reader& tls) { read_tls(tls, listener.tls); });
+    reader.object("tls", [&](Reader& tls) {
+        read_tls(tls, listener.tls);
+        if (says_client_auth != nullptr) {
+            *says_client_auth = tls.has("clientAuth");
+        }
+    });
     if (listener.address.empty()) {
         reader.problem("address", "\"\" is no address; write 0.0.0.0 or :: for all");
     }
@@ -98,11 +105,33 @@ void read_election(Reader& reader, LeaderElectionConfig& election) {
     }
 }
 
+void read_webhook_listener(Reader& reader, ListenerConfig& listener) {
+    bool says_client_auth = false;
+    listener.enabled = true;  // naming it turns it on
+    read_listener(reader, listener, &says_client_auth);
+    if (listener.enabled && listener.tls.certificate_file.empty()) {
+        reader.problem("tls",
+                       "the API server calls webhooks over TLS only; give certificateFile and "
+                       "keyFile, or write enabled: false");
+    }
+    if (!listener.tls.client_ca_file.empty() && !says_client_auth) {
+        listener.tls.client_auth = "require";  // a CA for nothing would look like protection
+    }
+}
+
 void check_listeners(Reader& root, const OperatorConfig& config) {
-    const bool both = config.ops.enabled && config.api.enabled && config.ops.port != 0;
-    if (both && config.ops.port == config.api.port) {
-        root.problem("listeners",
-                     "ops and api have the same port " + std::to_string(config.ops.port));
+    const std::pair<const char*, const ListenerConfig*> listeners[] = {
+        {"ops", &config.ops}, {"api", &config.api}, {"webhook", &config.webhook}};
+    for (std::size_t i = 0; i < std::size(listeners); ++i) {
+        for (std::size_t j = i + 1; j < std::size(listeners); ++j) {
+            const ListenerConfig& one = *listeners[i].second;
+            const ListenerConfig& other = *listeners[j].second;
+            if (one.enabled && other.enabled && one.port != 0 && one.port == other.port) {
+                root.problem("listeners",
+                             std::string(listeners[i].first) + " and " + listeners[j].first +
+                                 " have the same port " + std::to_string(one.port));
+            }
+        }
     }
 }
 
@@ -147,6 +176,8 @@ Result<OperatorConfig> decode_operator_config(const Document& document) {
             config.api.enabled = true;
             read_listener(api, config.api);
         });
+        listeners.object("webhook",
+                         [&](Reader& webhook) { read_webhook_listener(webhook, config.webhook); });
     });
     root.object("logging", [&](Reader& logging) {
         logging.choice("level", config.log_level, {"debug", "info", "warn", "error"});

@@ -74,6 +74,8 @@ struct OperatorConfig {
     std::vector<std::string> namespaces;  // empty: all
     ListenerConfig ops{true, "127.0.0.1", 8080, {}};
     ListenerConfig api{false, "127.0.0.1", 8081, {}};
+    // The API server calls it, so it listens on all addresses, and TLS is a must.
+    ListenerConfig webhook{false, "0.0.0.0", 9443, {}};
     std::string log_level{"info"};
     LimitsConfig limits;
     std::chrono::nanoseconds graceful_stop{std::chrono::seconds(30)};

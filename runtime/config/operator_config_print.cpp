@@ -61,6 +61,12 @@ json::Value listener_json(const ListenerConfig& listener) {
     return out;
 }
 
+json::Value listeners_json(const OperatorConfig& config) {
+    json::Value out = {{"ops", listener_json(config.ops)}, {"api", listener_json(config.api)}};
+    out.set("webhook", listener_json(config.webhook));
+    return out;
+}
+
 }  // namespace
 
 json::Value to_json(const OperatorConfig& config) {
@@ -75,7 +81,7 @@ json::Value to_json(const OperatorConfig& config) {
         {"pluginDirs", texts(config.plugin_dirs)},
         {"kubeconfig", config.kubeconfig},
         {"namespaces", texts(config.namespaces)},
-        {"listeners", {{"ops", listener_json(config.ops)}, {"api", listener_json(config.api)}}},
+        {"listeners", listeners_json(config)},
         {"logging", {{"level", config.log_level}}},
         {"limits",
          {{"requestsInFlight", config.limits.requests_in_flight},

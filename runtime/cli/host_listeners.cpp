@@ -1,0 +1,88 @@
+// What a running host listens on: health and metrics, routes of plugins, webhooks of plugins.
+#include "runtime/cli/host.hpp"
+
+#include "runtime/cli/ops_server.hpp"
+#include "runtime/kube/credentials.hpp"
+
+namespace capstan::cli {
+namespace {
+
+// A review is over in 30 s at the most, and so is a connection that says nothing.
+constexpr std::chrono::seconds kWebhookIdleMax{30};
+
+}  // namespace
+
+Result<std::uint16_t> Host::serve(const std::string& name,
+                                  const config::ListenerConfig& listener,
+                                  net::ServerHandler handler,
+                                  std::chrono::milliseconds idle_timeout) {
+    net::HttpServerOptions options;
+    options.address = listener.address;
+    options.port = listener.port;
+    options.idle_timeout = idle_timeout;
+    const bool secure = !listener.tls.certificate_file.empty();
+    net::CertificateWatcher::Options watch;
+    net::ServerTls tls;
+    if (secure) {
+        watch.listener = name;
+        watch.files = {
+            listener.tls.certificate_file, listener.tls.key_file, listener.tls.client_ca_file};
+        watch.read = &kube::read_small_file;
+        CAPSTAN_TRY(tls, net::read_server_tls(watch.files, watch.read));
+        options.certificate_pem = tls.certificate_pem;
+        options.key_pem = tls.key_pem;
+        options.client_ca_pem = tls.client_ca_pem;
+        if (!listener.tls.client_ca_file.empty()) {
+            options.client_auth = listener.tls.client_auth == "require" ? net::ClientAuth::require
+                                                                        : net::ClientAuth::request;
+        }
+    }
+    CAPSTAN_TRY(auto server, net::make_http_server(*loop_, std::move(options), std::move(handler)));
+    const std::uint16_t port = server->port();
+    if (secure) {
+        certificates_.push_back(std::make_unique<net::CertificateWatcher>(
+            *loop_,
+            metrics_,
+            log_,
+            std::move(watch),
+            std::move(tls),
+            [raw = server.get()](const net::ServerTls& found) {
+                return net::set_server_tls(*raw, found);
+            }));
+    }
+    servers_.push_back(std::move(server));
+    return port;
+}
+
+Result<void> Host::listen_for_reviews() {
+    std::vector<webhook::Endpoint> endpoints;
+    for (control::WebhookEndpoint& endpoint : runtime_->webhooks()) {
+        endpoints.push_back({std::move(endpoint.path), std::move(endpoint.handler)});
+    }
+    const std::size_t count = endpoints.size();
+    webhooks_ = std::make_unique<webhook::Server>(*loop_, metrics_, std::move(endpoints));
+    health_.add("webhook", obs::Probe::readyz, "does not listen yet");
+    CAPSTAN_TRY(const std::uint16_t port,
+                serve("webhook", config_.webhook, webhooks_->handler(), kWebhookIdleMax));
+    health_.ready("webhook");
+    log_.info("serving webhooks",
+              {{"address", config_.webhook.address}, {"port", port}, {"count", count}});
+    return ok();
+}
+
+Result<void> Host::listen() {
+    const std::chrono::milliseconds usual = net::HttpServerOptions{}.idle_timeout;
+    if (config_.ops.enabled) {
+        CAPSTAN_TRY(const std::uint16_t port,
+                    serve("ops", config_.ops, ops_handler(health_, metrics_), usual));
+        log_.info("serving health and metrics", {{"address", config_.ops.address}, {"port", port}});
+    }
+    if (config_.api.enabled) {
+        CAPSTAN_TRY(const std::uint16_t port, serve("api", config_.api, runtime_->routes(), usual));
+        log_.info("serving plugin routes", {{"address", config_.api.address}, {"port", port}});
+    }
+    // Before the caches: the API server may have to ask us before it can answer them.
+    return config_.webhook.enabled ? listen_for_reviews() : Result<void>(ok());
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,121 @@
+#include "runtime/cli/webhook_configuration.hpp"
+
+#include "runtime/cli/local_identity.hpp"
+
+namespace capstan::cli {
+namespace {
+
+json::Value strings(const std::vector<std::string>& texts) {
+    json::Value out = json::list();
+    for (const std::string& text : texts) {
+        out.push_back(text);
+    }
+    return out;
+}
+
+json::Value rules_of(const plugin::WebhookSpec& webhook) {
+    json::Value rules = json::list();
+    for (const plugin::WebhookRule& rule : webhook.rules) {
+        rules.push_back({
+            {"apiGroups", strings(rule.groups)},
+            {"apiVersions", strings(rule.versions)},
+            {"resources", strings(rule.resources)},
+            {"operations", strings(rule.operations)},
+            {"scope", rule.scope},
+        });
+    }
+    return rules;
+}
+
+json::Value client_config(const WebhookTarget& target, const std::string& path) {
+    json::Value config = {{"caBundle", base64(target.ca_pem)}};
+    if (target.url.empty()) {
+        config.set("service",
+                   {{"name", target.service},
+                    {"namespace", target.ns},
+                    {"path", path},
+                    {"port", target.port}});
+    } else {
+        config.set("url", target.url + path);
+    }
+    return config;
+}
+
+json::Value entry(const plugin::Manifest& manifest,
+                  const plugin::WebhookSpec& webhook,
+                  const WebhookTarget& target) {
+    json::Value made = {
+        {"name", webhook.name + "." + manifest.id},
+        {"admissionReviewVersions", json::list({"v1", "v1beta1"})},
+        {"clientConfig", client_config(target, webhook.path)},
+        {"rules", rules_of(webhook)},
+        {"failurePolicy", webhook.failure_policy},
+        {"matchPolicy", webhook.match_policy},
+        {"sideEffects", webhook.side_effects},
+        {"timeoutSeconds", webhook.timeout_seconds},
+    };
+    const std::pair<const char*, const json::Value*> selectors[] = {
+        {"namespaceSelector", &webhook.namespace_selector},
+        {"objectSelector", &webhook.object_selector},
+        {"matchConditions", &webhook.match_conditions},
+    };
+    for (const auto& [key, value] : selectors) {
+        if (!value->is_null()) {
+            made.set(key, *value);
+        }
+    }
+    if (webhook.mutating) {
+        made.set("reinvocationPolicy", webhook.reinvocation_policy);
+    }
+    return made;
+}
+
+}  // namespace
+
+Result<void> check_target(const WebhookTarget& target) {
+    if (target.url.empty() == target.service.empty()) {
+        return fail(Code::invalid,
+                    "give either --service NAME with --namespace NS, or --url https://HOST:PORT");
+    }
+    if (!target.service.empty() && target.ns.empty()) {
+        return fail(Code::invalid, "--service needs --namespace, the Service's");
+    }
+    if (!target.url.empty() && !target.url.starts_with("https://")) {
+        return fail(Code::invalid, "--url: the API server calls https:// only");
+    }
+    if (!target.url.empty() && target.url.find('/', 8) != std::string::npos) {
+        return fail(Code::invalid, "--url: give host and port; the paths are the webhooks'");
+    }
+    if (target.ca_pem.find("-----BEGIN CERTIFICATE-----") == std::string::npos) {
+        return fail(Code::invalid, "--ca-file: holds no PEM certificate");
+    }
+    return ok();
+}
+
+json::Value webhook_configurations(const std::string& name,
+                                   const WebhookTarget& target,
+                                   const std::vector<plugin::Manifest>& manifests) {
+    json::Value items = json::list();
+    for (const bool mutating : {true, false}) {
+        json::Value webhooks = json::list();
+        for (const plugin::Manifest& manifest : manifests) {
+            for (const plugin::WebhookSpec& webhook : manifest.webhooks) {
+                if (webhook.mutating == mutating) {
+                    webhooks.push_back(entry(manifest, webhook, target));
+                }
+            }
+        }
+        if (!webhooks.if_array()->empty()) {
+            items.push_back({
+                {"apiVersion", "admissionregistration.k8s.io/v1"},
+                {"kind",
+                 mutating ? "MutatingWebhookConfiguration" : "ValidatingWebhookConfiguration"},
+                {"metadata", {{"name", name}}},
+                {"webhooks", std::move(webhooks)},
+            });
+        }
+    }
+    return {{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items)}};
+}
+
+}  // namespace capstan::cli
