@@ -83,6 +83,10 @@ INSTANTIATE_TEST_SUITE_P(
         YamlRow{"null_words", "a: ~\nb:\nc: Null\n", R"({"a":null,"b":null,"c":null})"},
         YamlRow{"binary_tag", "a: 1\nb: !!binary aGk=\n", "f:2: /b: tag "},
         YamlRow{"set_tag", "a: !!set {x, y}\n", "f:1: /a: tag "},
+        YamlRow{"stray_comma", "a: 1\n---\n ,\n", "f:3: a \",\" outside of [] and {}"},
+        YamlRow{"comma_after_the_text", "a: 1\n,\n", "f:2: "},
+        YamlRow{"stray_bracket", "]", "f:1: "},
+        YamlRow{"empty_documents", "---\n---\n---\na: 1\n---\n", R"({"a":1})"},
         YamlRow{"colon_without_a_space", "a:1\n", R"("a:1")"}),
     [](const auto& row_info) { return row_info.param.name; });
 

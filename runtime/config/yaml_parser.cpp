@@ -69,8 +69,12 @@ public:
     bool is_empty() const noexcept { return !seen_ || (null_root_ && document_.value.is_null()); }
     const std::vector<std::string>& problems() const noexcept { return problems_; }
     bool too_large() const noexcept { return too_large_; }
+    int start() const noexcept { return start_; }  // offset of the document's first token
 
-    void OnDocumentStart(const YAML::Mark& mark) override { document_.line = mark.line + 1; }
+    void OnDocumentStart(const YAML::Mark& mark) override {
+        document_.line = mark.line + 1;
+        start_ = mark.pos;
+    }
     void OnDocumentEnd() override {}
     void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
         refuse_anchor(mark, anchor);
@@ -276,6 +280,7 @@ private:
     std::vector<std::size_t> complex_key_depths_;
     std::vector<std::string> problems_;
     std::size_t nodes_{0};
+    int start_{-1};
     bool seen_{false};
     bool null_root_{false};
     bool too_large_{false};
@@ -297,6 +302,7 @@ Result<std::vector<Document>> parse_documents(std::string_view text,
     std::vector<Document> documents;
     std::vector<std::string> problems;
     bool too_large = false;
+    int last_start = -1;
     const Lines lines(text);
     std::istringstream input{std::string(text)};
     try {
@@ -306,6 +312,12 @@ Result<std::vector<Document>> parse_documents(std::string_view text,
             document.file = file;
             Builder builder(document, options, lines);
             if (!parser.HandleNextDocument(builder)) {
+                break;
+            }
+            // Of a stray "," yaml-cpp makes one empty document after the other, for ever.
+            if (std::exchange(last_start, builder.start()) == builder.start()) {
+                problems.push_back(file + ":" + std::to_string(document.line) +
+                                   ": a \",\" outside of [] and {}");
                 break;
             }
             problems.insert(problems.end(), builder.problems().begin(), builder.problems().end());
