@@ -440,6 +440,12 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"t":"2026-01-01T00:00:00Z"})",
             R"({"t":"2026-01-01T00:06:00Z"})",
             true},
+        Row{"times_far_away",
+            R"({"gt":[{"new":"/t","as":"time"},{"old":"/t","as":"time"}]})",
+            kUpdate,
+            R"({"t":"0001-01-01T00:00:00Z"})",
+            R"({"t":"9999-12-31T23:59:59Z"})",
+            true},
         Row{"int_difference",
             R"({"gt":[{"diff":[{"new":"/r","as":"int"},{"old":"/r","as":"int"}]},1000])"
             "}",

@@ -1,5 +1,6 @@
 #include "capstan/clock.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -75,6 +76,10 @@ std::string to_rfc3339_micro(WallTime time) {
     return format(time, true);
 }
 
+// Nanoseconds of 64 bits reach from 1677 to 2262. Years further away than these count as these, so
+// that a difference to the present fits as well.
+constexpr int kYearMin = 1800, kYearMax = 2200;
+
 std::optional<WallTime> parse_rfc3339(std::string_view text) {
     const int year = digits(text, 0, 4), month = digits(text, 5, 2), day = digits(text, 8, 2);
     const int hour = digits(text, 11, 2), minute = digits(text, 14, 2),
@@ -112,6 +117,10 @@ std::optional<WallTime> parse_rfc3339(std::string_view text) {
         offset = std::chrono::minutes(hours * 60 + minutes) * (text[at] == '-' ? -1 : 1);
     } else if (at + 1 != text.size() || (text[at] != 'Z' && text[at] != 'z')) {
         return std::nullopt;
+    }
+    if (year < kYearMin || year > kYearMax) {
+        const std::chrono::year nearest{std::clamp(year, kYearMin, kYearMax)};
+        return WallTime(std::chrono::sys_days{nearest / std::chrono::January / 1});
     }
     const std::chrono::sys_days midnight{date};
     return WallTime(midnight) + std::chrono::hours(hour) + std::chrono::minutes(minute) +

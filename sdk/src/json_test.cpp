@@ -77,6 +77,25 @@ TEST(JsonParse, ABadByteIsSeenAtEveryPlace) {
     EXPECT_FALSE(parse("\"cut \xe2\x82").has_value());
 }
 
+// RapidJSON takes a low surrogate alone and writes bytes that nobody can read again.
+TEST(JsonParse, ASurrogateStandsInAPair) {
+    EXPECT_EQ(parse(R"("a\ud83d\ude00")").value(), Value("a\xf0\x9f\x98\x80"));
+    EXPECT_TRUE(parse("\"\xed\x9f\xbf\\u00e9\"").has_value());
+    for (const char* text : {R"("\ude00")", R"(["x\udc00y"])", R"({"\udfff":1})", R"("\ud83d")"}) {
+        const auto parsed = parse(text);
+        ASSERT_FALSE(parsed.has_value()) << text;
+        EXPECT_EQ(parsed.error().code, Code::invalid);
+    }
+}
+
+TEST(JsonParse, ANumberFitsOrIsRefused) {
+    EXPECT_TRUE(parse("1.7976931348623157e308").has_value());
+    for (const char* text : {"1.8e308", "[-4.9e308]", "1e309", "1e99999"}) {
+        ASSERT_FALSE(parse(text).has_value()) << text;
+        EXPECT_EQ(parse(text).error().code, Code::invalid);
+    }
+}
+
 TEST(JsonParse, AnErrorSaysWhere) {
     const auto message = [](std::string_view text) { return parse(text).error().message; };
     EXPECT_EQ(message(R"({"a":1,"a":2})"), "offset 10: duplicate key \"a\"");

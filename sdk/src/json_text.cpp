@@ -83,10 +83,16 @@ public:
         }
         return put(Value(static_cast<double>(value)));
     }
-    bool Double(double value) { return put(Value(value)); }
+    bool Double(double value) {
+        if (!std::isfinite(value)) {  // 4e308: RapidJSON only looks at the exponent
+            error_ = "a number that is too large";
+            return false;
+        }
+        return put(Value(value));
+    }
     bool RawNumber(const char*, rapidjson::SizeType, bool) { return false; }
     bool String(const char* text, rapidjson::SizeType length, bool) {
-        return put(Value(std::string(text, length)));
+        return is_whole({text, length}) && put(Value(std::string(text, length)));
     }
     bool StartObject() { return open(json::object()); }
     bool StartArray() { return open(json::list()); }
@@ -100,6 +106,9 @@ public:
     }
     bool Key(const char* text, rapidjson::SizeType length, bool) {
         const std::string_view key(text, length);
+        if (!is_whole(key)) {
+            return false;
+        }
         Object& members = *stack_.back().if_object();
         if (members.size() < kLinearMembersMax) {
             for (const Member& member : members) {
@@ -119,6 +128,15 @@ public:
     bool too_deep() const { return too_deep_; }
 
 private:
+    // RapidJSON takes a lone low surrogate, "\udc00", and makes bytes of it that are no UTF-8. The
+    // text itself was checked, so only an escape can bring a 0xed that does not stand well.
+    bool is_whole(std::string_view text) {
+        if (std::memchr(text.data(), 0xed, text.size()) == nullptr || is_utf8(text)) {
+            return true;
+        }
+        error_ = "a surrogate without its pair";
+        return false;
+    }
     // Most arrays and objects have a few elements: not one allocation for each of the first four.
     template <class Elements>
     static void make_room(Elements& elements) {

@@ -4,7 +4,7 @@ namespace capstan::local {
 namespace {
 
 bool is_element(std::string_view key) {
-    return key.size() > 2 && key[1] == ':' &&
+    return (key.size() > 2 || key == "f:") && key[1] == ':' &&
            (key[0] == 'f' || key[0] == 'k' || key[0] == 'v' || key[0] == 'i');
 }
 

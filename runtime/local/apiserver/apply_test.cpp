@@ -240,7 +240,7 @@ TEST(FieldSetTest, TextFormIsThatOfConflictMessages) {
 
 TEST(FieldSetTest, WireFormRoundTrips) {
     const json::Value wire =
-        parsed(R"({"f:a":{".":{},"f:b":{}},"f:c":{},"f:l":{"k:{\"n\":1}":{"f:x":{}}}})");
+        parsed(R"({"f:":{},"f:a":{".":{},"f:b":{}},"f:c":{},"f:l":{"k:{\"n\":1}":{"f:x":{}}}})");
     const FieldSet set = from_fields_v1(wire);
     EXPECT_TRUE(set.has({"f:a"}));
     EXPECT_TRUE(set.has({"f:a", "f:b"}));
