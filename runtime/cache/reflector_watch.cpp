@@ -163,6 +163,8 @@ Action ReflectorFsm::watch_failed(MonotonicTime now, const Error& error) {
                     {LogLevel::info, "watch expired, listing again", text_of(error)});
                 return action;
             }
+            // Again: a replica may serve a state whose events are gone, as often as it is asked.
+            consistent_only_ = true;
             return back_off(now, Next::snapshot, "expired", error, "watch expired, listing again");
         case Code::overloaded:
         case Code::unavailable:

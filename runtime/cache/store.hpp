@@ -46,7 +46,7 @@ struct Event {
     EventType type{EventType::create};
     ObjectPtr old_object;  // update, remove: never null there
     ObjectPtr new_object;  // create, update, resync
-    // remove: seen missing from a list; old_object is the last known state
+    // remove: missing from a list; old_object is the last known state, maybe a write never told
     bool final_state_unknown{false};
     bool initial{false};    // part of a first list, or replayed to a late subscriber
     bool own_write{false};  // shows exactly the version a write of ours returned

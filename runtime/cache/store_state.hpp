@@ -44,6 +44,7 @@ using Indexes = std::map<IndexSpec, Index>;
 // A write of ours that the watch has not shown yet.
 struct Overlay {
     ObjectPtr object;  // nullptr: deleted
+    ObjectPtr hidden;  // deleted, and the watch had not shown this write of ours before it either
     std::string uid;
     MonotonicTime expires{0};
 };
@@ -121,7 +122,13 @@ struct Store::State {
     std::string version;
     std::size_t bytes{0};
 
-    void settle_overlays(std::string_view rv, std::vector<Event>& events);  // store_write.cpp
+    // store_write.cpp
+    void tell_overlaid(const Objects& before,
+                       std::string_view rv,
+                       bool reset,
+                       std::vector<Event>& removals,
+                       std::vector<Event>& others) const;
+    void settle_overlays(std::string_view rv, std::vector<Event>& events);
 
     ObjectPtr find(const KeyView& key) const {
         const auto found = objects.find(key);
@@ -169,7 +176,11 @@ struct Store::State {
         overlays.erase(at);
         return exact;
     }
+    // Expired ones are not shown, but tell_overlaid() may still need them.
     void make_room() {
+        if (overlays.size() < kOverlaysMax) {
+            return;
+        }
         const MonotonicTime now = clock.now();
         std::erase_if(overlays, [&](const auto& entry) { return entry.second.expires <= now; });
         if (overlays.size() >= kOverlaysMax) {

@@ -4,6 +4,32 @@
 
 namespace capstan::cache {
 
+// What readers saw of our own writes and nobody would be told of: an object that came and went
+// between two lists, so that neither shows it; and, when the data was set back, a write that was
+// undone over an object that is as before it. Requires the lock, the present content replaced.
+void Store::State::tell_overlaid(const Objects& before,
+                                 std::string_view rv,
+                                 bool reset,
+                                 std::vector<Event>& removals,
+                                 std::vector<Event>& others) const {
+    for (const auto& [key, overlay] : overlays) {
+        const ObjectPtr& written = overlay.object ? overlay.object : overlay.hidden;
+        const bool past = reset || (written && order(rv, written->resource_version(), -1) >= 0);
+        const auto old = before.find(key);
+        const ObjectPtr stored = find(view_of(key));
+        if (past && written && old == before.end() && !stored) {
+            removals.push_back(
+                {.type = EventType::remove, .old_object = written, .final_state_unknown = true});
+        } else if (reset && stored && old != before.end() && *old == stored) {
+            if (overlay.object && overlay.object->uid() == stored->uid()) {
+                others.push_back({EventType::update, overlay.object, stored});
+            } else {
+                others.push_back({EventType::create, nullptr, stored});
+            }
+        }
+    }
+}
+
 // After a replacement at `rv`: which events are our own writes, and what overlays are still needed.
 // Requires the lock.
 void Store::State::settle_overlays(std::string_view rv, std::vector<Event>& events) {
@@ -18,7 +44,9 @@ void Store::State::settle_overlays(std::string_view rv, std::vector<Event>& even
             return order(rv, entry.second.object->resource_version(), -1) >= 0;
         }
         const ObjectPtr stored = find(view_of(entry.first));
-        return !stored || stored->uid() != entry.second.uid;
+        const ObjectPtr& hidden = entry.second.hidden;
+        return stored ? stored->uid() != entry.second.uid
+                      : !hidden || order(rv, hidden->resource_version(), -1) >= 0;
     });
 }
 
@@ -72,6 +100,7 @@ std::vector<Event> Store::replace(Shadow shadow, std::string_view rv, bool reset
     std::swap(state_->objects, objects);
     std::swap(state_->indexes, indexes);
     state_->bytes = bytes;
+    state_->tell_overlaid(objects, rv, reset, removals, others);
     if (reset) {
         state_->version = rv;
         state_->overlays.clear();
@@ -175,22 +204,26 @@ void Store::overlay(ObjectPtr written) {
     } else {
         state_->make_room();
     }
-    Overlay entry{std::move(written), "", state_->clock.now() + kOverlayTtl};
+    Overlay entry{std::move(written), nullptr, "", state_->clock.now() + kOverlayTtl};
     entry.uid = entry.object->uid();
     state_->overlays.insert_or_assign(entry.object->key(), std::move(entry));
 }
 
 void Store::overlay_removed(const ObjectKey& key, std::string_view uid) {
     const std::unique_lock lock(state_->mutex);
+    ObjectPtr hidden;
     if (const auto known = state_->overlays.find(key); known == state_->overlays.end()) {
         const ObjectPtr stored = state_->find(view_of(key));
         if (!stored || (!uid.empty() && stored->uid() != uid)) {
             return;  // nothing to hide
         }
         state_->make_room();
+    } else {
+        hidden = known->second.object ? known->second.object : known->second.hidden;
     }
     state_->overlays.insert_or_assign(
-        key, Overlay{nullptr, std::string(uid), state_->clock.now() + kOverlayTtl});
+        key,
+        Overlay{nullptr, std::move(hidden), std::string(uid), state_->clock.now() + kOverlayTtl});
 }
 
 }  // namespace capstan::cache
