@@ -4,6 +4,7 @@ mutation, warnings, dry run, a rotated certificate under load, an operator that 
 
 Builds nothing; runs once for each Kubernetes in the cache, as real_api_test.py.
 """
+import http.client
 import json
 import os
 import pathlib
@@ -139,6 +140,20 @@ class Webhooks:
     def test_dry_run_is_judged_too(self):
         self.assertEqual(self.try_map("dry", {"a": "1"}, query="?dryRun=All")[:2], (201, {OWNER: "admin"}))
         self.assertEqual(self.try_map("dry", {"a": "1", "b": "2", "c": "3"}, query="?dryRun=All")[0], 403)
+
+    def test_warns_the_user(self):
+        connection = http.client.HTTPSConnection("127.0.0.1", self.plane.port, context=self.plane.context, timeout=20)
+        self.addCleanup(connection.close)
+        connection.request("POST", MAPS + "?dryRun=All", json.dumps(config_map("empty")), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        self.assertEqual((answer.status, answer.getheader("Warning")), (201, '299 - "it has no data"'))
+
+    def test_says_when_nothing_listens(self):
+        config = self.directory.write("deaf.yaml", HEAD + f"plugins: {{guard: {{path: {GUARD}}}}}\n")
+        done = self.directory.run(config, self.plane.kubeconfig, "--validate-only")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("plugin guard.example.com has webhooks and nothing listens for them; remedy: listeners.webhook", done.stderr)
 
     def test_other_namespaces_are_left_alone(self):
         path = "/api/v1/namespaces/default/configmaps"
