@@ -259,6 +259,14 @@ Result<Value> parse(std::string_view text, const ParseOptions& options) {
                     "JSON of " + std::to_string(text.size()) + " bytes is over the limit of " +
                         std::to_string(options.bytes_max));
     }
+    // To RapidJSON it is the end of the text, whatever follows.
+    if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
+        return fail(Code::invalid, "offset " + std::to_string(zero) + ": a zero byte");
+    }
+    // RapidJSON skips a byte order mark, also one that is cut off.
+    if (text.starts_with('\xef') && !text.starts_with("\xef\xbb\xbf")) {
+        return fail(Code::invalid, "offset 0: no value begins like this");
+    }
     constexpr unsigned kFlags = rapidjson::kParseIterativeFlag;
     Builder builder(options.depth_max);
     rapidjson::MemoryStream memory(text.data(), text.size());

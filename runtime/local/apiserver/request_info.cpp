@@ -1,5 +1,9 @@
 #include "runtime/local/apiserver/request_info.hpp"
 
+#include "capstan/json.hpp"
+
+#include <algorithm>
+
 namespace capstan::local {
 namespace {
 
@@ -126,6 +130,12 @@ std::optional<std::string> percent_decode(std::string_view text, bool plus_is_sp
         } else {
             out += plus_is_space && text[i] == '+' ? ' ' : text[i];
         }
+    }
+    // It may be quoted in an answer, which must stay JSON.
+    const bool ascii = std::all_of(
+        out.begin(), out.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
+    if (!ascii && !json::parse(json::dump(json::Value(out)))) {
+        return std::nullopt;  // no UTF-8
     }
     return out;
 }

@@ -148,6 +148,8 @@ INSTANTIATE_TEST_SUITE_P(
         UrlRow{"dot_segment", "GET", "/api/v1/namespaces/n/pods/..", 400, ""},
         UrlRow{"escaped_slash", "GET", "/api/v1/namespaces/n/pods/a%2Fb", 400, ""},
         UrlRow{"bad_escape", "GET", "/api/v1/pods/%zz", 400, ""},
+        UrlRow{"no_utf_8", "GET", "/api/v1/pods/%da3", 400, ""},
+        UrlRow{"no_utf_8_in_the_query", "GET", "/api/v1/pods?fieldManager=\xff", 400, ""},
         UrlRow{"too_long", "GET", "/api/v1/namespaces/n/pods/p/log/x", 404, ""},
         UrlRow{"strange_method", "BREW", "/api/v1/pods", 405, ""}),
     [](const testing::TestParamInfo<UrlRow>& row) { return std::string(row.param.name); });
