@@ -1,5 +1,6 @@
 #include "runtime/kube/object.hpp"
 
+#include "runtime/kube/compact_copy.hpp"
 #include "runtime/kube/raw_json.hpp"
 
 #include <algorithm>
@@ -85,7 +86,10 @@ Result<ObjectPtr> Object::make(json::Value value,
     if (!projection.keep.empty()) {
         value = project(std::move(value), projection);
     }
-    const std::string text = json::dump(value);
+    return store(json::dump(value), !projection.keep.empty());
+}
+
+Result<ObjectPtr> Object::store(std::string_view text, bool projected) {
     if (text.size() > kObjectBytesMax) {
         return fail(Code::too_large, "object of " + std::to_string(text.size()) + " bytes");
     }
@@ -94,7 +98,7 @@ Result<ObjectPtr> Object::make(json::Value value,
     const auto block = std::make_shared_for_overwrite<std::uint64_t[]>(words);
     Object* const object = ::new (static_cast<void*>(block.get())) Object();
     object->size_ = static_cast<std::uint32_t>(text.size());
-    object->projected_ = !projection.keep.empty();
+    object->projected_ = projected;
     std::memcpy(reinterpret_cast<char*>(object + 1), text.data(), text.size());
     if (!object->read_header()) {
         return fail(
@@ -104,9 +108,24 @@ Result<ObjectPtr> Object::make(json::Value value,
     return ObjectPtr(block, object);
 }
 
+ObjectPtr Object::decode_usual(std::string_view text,
+                               const Projection& projection,
+                               const GroupVersionKind* gvk) {
+    std::string copy;
+    const auto length = compact_copy(text, projection, gvk, copy);
+    if (!length || text.find_first_not_of(" \t\r\n", *length) != std::string_view::npos) {
+        return nullptr;
+    }
+    auto stored = store(copy, false);
+    return stored ? std::move(stored).value() : nullptr;
+}
+
 Result<ObjectPtr> Object::decode(std::string_view text,
                                  const Projection& projection,
                                  const GroupVersionKind* gvk) {
+    if (ObjectPtr usual = decode_usual(text, projection, gvk)) {
+        return usual;
+    }
     CAPSTAN_TRY(json::Value value, json::parse(text, {.bytes_max = kObjectBytesMax}));
     return make(std::move(value), projection, gvk);
 }

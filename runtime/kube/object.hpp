@@ -46,10 +46,16 @@ public:
     static Result<ObjectPtr> make(json::Value value,
                                   const Projection& projection = {},
                                   const GroupVersionKind* gvk = nullptr);
-    // The same from text.
+    // The same from text, which is copied in one pass when it is of the usual form
+    // (compact_copy.hpp).
     static Result<ObjectPtr> decode(std::string_view text,
                                     const Projection& projection = {},
                                     const GroupVersionKind* gvk = nullptr);
+
+    // The quick half of decode(); nullptr: not of the usual form, or in error.
+    static ObjectPtr decode_usual(std::string_view text,
+                                  const Projection& projection,
+                                  const GroupVersionKind* gvk);
 
     Object(const Object&) = delete;
     Object& operator=(const Object&) = delete;
@@ -97,6 +103,7 @@ private:
     Object() noexcept = default;
     const char* data() const noexcept { return reinterpret_cast<const char*>(this + 1); }
     std::string_view at(Span span) const noexcept { return {data() + span.offset, span.length}; }
+    static Result<ObjectPtr> store(std::string_view text, bool projected);
     bool read_header() noexcept;  // false: a header string is escaped or of the wrong kind
 
     std::uint32_t size_{0};

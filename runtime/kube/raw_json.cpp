@@ -1,6 +1,7 @@
 #include "runtime/kube/raw_json.hpp"
 
 #include "capstan/json.hpp"
+#include "runtime/kube/json_scan.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -10,12 +11,16 @@ namespace {
 
 // Position after the string that starts at `at` (a quote); npos when it does not end.
 std::size_t string_end(std::string_view text, std::size_t at) noexcept {
-    for (std::size_t i = at + 1; i < text.size(); ++i) {
-        if (text[i] == '\\') {
-            ++i;
-        } else if (text[i] == '"') {
-            return i + 1;
+    const char* const end = text.data() + text.size();
+    for (const char* i = text.data() + at + 1; i < end;) {
+        i = scan::plain_end(i, end);
+        if (i == end) {
+            break;
         }
+        if (*i == '"') {
+            return static_cast<std::size_t>(i + 1 - text.data());
+        }
+        i += *i == '\\' ? 2 : 1;
     }
     return std::string_view::npos;
 }

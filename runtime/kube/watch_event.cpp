@@ -29,11 +29,41 @@ WatchEvent undecodable(std::string message) {
     return {Type::undecodable, nullptr, "", false, {Code::invalid, std::move(message), {}}};
 }
 
+// {"type":"MODIFIED","object":{...}} as API servers write it, with an object of the watched kind.
+std::optional<WatchEvent> decode_usual(std::string_view line,
+                                       const GroupVersionKind& gvk,
+                                       const Projection& projection) {
+    constexpr std::string_view kHead = R"({"type":")";
+    constexpr std::string_view kMiddle = R"(","object":)";
+    if (!line.starts_with(kHead) || !line.ends_with('}')) {
+        return std::nullopt;
+    }
+    const std::size_t quote = line.find('"', kHead.size());
+    const auto type = type_of(line.substr(kHead.size(), quote - kHead.size()));
+    if (!type || *type == Type::bookmark || !line.substr(quote).starts_with(kMiddle)) {
+        return std::nullopt;
+    }
+    line.remove_prefix(quote + kMiddle.size());
+    line.remove_suffix(1);
+    ObjectPtr object = Object::decode_usual(line, projection, &gvk);
+    if (!object || object->kind() != gvk.kind) {
+        return std::nullopt;
+    }
+    WatchEvent event;
+    event.type = *type;
+    event.resource_version = object->resource_version();
+    event.object = std::move(object);
+    return event;
+}
+
 }  // namespace
 
 Result<WatchEvent> decode_watch_line(std::string_view line,
                                      const GroupVersionKind& gvk,
                                      const Projection& projection) {
+    if (auto usual = decode_usual(line, gvk, projection)) {
+        return std::move(*usual);
+    }
     auto parsed = json::parse(line, {.bytes_max = kWatchLineBytesMax});
     if (!parsed) {
         return fail(Code::unavailable, "watch line is no JSON: " + parsed.error().message);

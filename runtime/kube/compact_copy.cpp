@@ -1,0 +1,443 @@
+#include "runtime/kube/compact_copy.hpp"
+
+#include "capstan/json.hpp"
+#include "runtime/kube/json_scan.hpp"
+#include "runtime/obs/utf8.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+#include <vector>
+
+namespace capstan::kube {
+namespace {
+
+constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
+constexpr std::size_t kIntegerDigitsMax = 18;  // always fits 64 bits
+// Objects up to this size are searched for duplicates by comparing; larger ones by hashing.
+constexpr std::size_t kLinearKeysMax = 16;
+
+class Copy {
+public:
+    Copy(std::string_view text,
+         const Projection& projection,
+         const GroupVersionKind* gvk,
+         std::string& out)
+        : begin_(text.data()),
+          at_(text.data()),
+          end_(text.data() + text.size()),
+          projection_(projection),
+          gvk_(gvk),
+          out_(out) {}
+
+    bool root();
+    std::size_t length() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
+
+private:
+    enum class Place { root, metadata, annotations };
+
+    bool filtered(Place place);
+    bool filtered_value(Place place, std::string_view key);
+    bool annotations(std::size_t mark, bool& kept);
+    bool dropped(Place place, std::string_view key) const;
+    bool complete_kind(bool any_member);
+
+    bool value();  // validated and copied
+    bool object();
+    bool array();
+    bool string();
+    bool escape(const char*& run);
+    bool integer();
+    bool word(std::string_view expected);
+    bool skip();  // a value that is dropped
+    bool skip_string();
+    bool member_key(std::string_view& key);
+    bool no_duplicates(std::size_t first);
+
+    void space() noexcept {
+        while (at_ < end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) {
+            ++at_;
+        }
+    }
+    bool take(char c) noexcept {
+        space();
+        if (at_ == end_ || *at_ != c) {
+            return false;
+        }
+        ++at_;
+        return true;
+    }
+    // After a member or element: true when another one follows, or `last` is set at the end.
+    bool next(char close, bool& last) noexcept {
+        space();
+        last = at_ < end_ && *at_ == close;
+        return at_ < end_ && (*at_++ == ',' || last);
+    }
+    void copy(const char* from) { out_.append(from, static_cast<std::size_t>(at_ - from)); }
+
+    const char* const begin_;
+    const char* at_;
+    const char* const end_;
+    const Projection& projection_;
+    const GroupVersionKind* const gvk_;
+    std::string& out_;
+    std::size_t depth_{0};
+    bool has_kind_{false};
+    bool has_api_version_{false};
+    bool has_metadata_{false};
+    std::vector<std::string_view> keys_;  // of all objects that are open
+};
+
+bool Copy::root() {
+    out_.reserve(out_.size() + std::min<std::size_t>(static_cast<std::size_t>(end_ - at_), 16384));
+    return filtered(Place::root) && has_metadata_;
+}
+
+bool Copy::dropped(Place place, std::string_view key) const {
+    return (place == Place::metadata && key == "managedFields" &&
+            projection_.drop_managed_fields) ||
+           (place == Place::annotations && key == kLastApplied);
+}
+
+// An object some of whose members may be dropped.
+bool Copy::filtered(Place place) {
+    if (!take('{')) {
+        return false;
+    }
+    ++depth_;
+    const std::size_t first_key = keys_.size();
+    out_ += '{';
+    bool any = false;
+    space();
+    bool last = at_ < end_ && *at_ == '}';
+    at_ += last ? 1 : 0;
+    while (!last) {
+        std::string_view key;
+        if (!member_key(key)) {
+            return false;
+        }
+        if (dropped(place, key)) {
+            if (!skip()) {
+                return false;
+            }
+        } else {
+            const std::size_t mark = out_.size();
+            out_ += any ? ",\"" : "\"";
+            out_.append(key).append("\":");
+            bool kept = true;
+            const bool good =
+                place == Place::metadata && key == "annotations" && projection_.drop_last_applied
+                    ? annotations(mark, kept)
+                    : filtered_value(place, key);
+            if (!good) {
+                return false;
+            }
+            any = any || kept;
+        }
+        if (!next('}', last)) {
+            return false;
+        }
+    }
+    --depth_;
+    return no_duplicates(first_key) && (place != Place::root || complete_kind(any)) &&
+           (out_ += '}', true);
+}
+
+bool Copy::filtered_value(Place place, std::string_view key) {
+    if (place == Place::root) {
+        has_kind_ = has_kind_ || key == "kind";
+        has_api_version_ = has_api_version_ || key == "apiVersion";
+        if (key == "metadata") {
+            has_metadata_ = true;
+            return filtered(Place::metadata);
+        }
+    }
+    return value();
+}
+
+// Annotations from which the last one has been dropped leave no empty object behind.
+bool Copy::annotations(std::size_t mark, bool& kept) {
+    space();
+    if (at_ == end_ || *at_ != '{') {
+        return value();
+    }
+    const char* const from = at_;
+    const std::size_t start = out_.size();
+    if (!filtered(Place::annotations)) {
+        return false;
+    }
+    const bool empty = out_.size() - start == 2;
+    const bool was_empty = std::string_view(from, static_cast<std::size_t>(at_ - from)).find('"') ==
+                           std::string_view::npos;
+    if (empty && !was_empty) {
+        out_.resize(mark);
+        kept = false;
+    }
+    return true;
+}
+
+// Items of built-in lists do not say what they are.
+bool Copy::complete_kind(bool any_member) {
+    if (has_kind_ || gvk_ == nullptr) {
+        return true;
+    }
+    if (has_api_version_) {
+        return false;
+    }
+    out_ += any_member ? ",\"apiVersion\":\"" : "\"apiVersion\":\"";
+    out_ += gvk_->api_version() + "\",\"kind\":\"" + gvk_->kind + "\"";
+    return true;
+}
+
+bool Copy::member_key(std::string_view& key) {
+    if (!take('"')) {
+        return false;
+    }
+    const char* const from = at_;
+    at_ = scan::plain_end(at_, end_);
+    if (at_ == end_ || *at_ != '"') {
+        return false;  // escapes and characters above ASCII in keys are unusual
+    }
+    key = {from, static_cast<std::size_t>(at_ - from)};
+    ++at_;
+    keys_.push_back(key);
+    return take(':');
+}
+
+bool Copy::no_duplicates(std::size_t first) {
+    const std::size_t count = keys_.size() - first;
+    bool good = true;
+    if (count <= kLinearKeysMax) {
+        for (std::size_t i = first + 1; i < keys_.size() && good; ++i) {
+            for (std::size_t j = first; j < i; ++j) {
+                good = good && keys_[i] != keys_[j];
+            }
+        }
+    } else {
+        std::unordered_set<std::string_view> seen;
+        seen.reserve(count);
+        for (std::size_t i = first; i < keys_.size() && good; ++i) {
+            good = seen.insert(keys_[i]).second;
+        }
+    }
+    keys_.resize(first);
+    return good;
+}
+
+bool Copy::value() {
+    space();
+    if (at_ == end_) {
+        return false;
+    }
+    switch (*at_) {
+        case '"': return string();
+        case '{': return object();
+        case '[': return array();
+        case 't': return word("true");
+        case 'f': return word("false");
+        case 'n': return word("null");
+        default: return integer();
+    }
+}
+
+bool Copy::object() {
+    ++at_;
+    if (++depth_ > json::kDepthMax) {
+        return false;
+    }
+    const std::size_t first_key = keys_.size();
+    out_ += '{';
+    space();
+    bool last = at_ < end_ && *at_ == '}';
+    at_ += last ? 1 : 0;
+    bool any = false;
+    while (!last) {
+        std::string_view key;
+        if (!member_key(key)) {
+            return false;
+        }
+        out_ += any ? ",\"" : "\"";
+        any = true;
+        out_.append(key).append("\":");
+        if (!value() || !next('}', last)) {
+            return false;
+        }
+    }
+    out_ += '}';
+    --depth_;
+    return no_duplicates(first_key);
+}
+
+bool Copy::array() {
+    ++at_;
+    if (++depth_ > json::kDepthMax) {
+        return false;
+    }
+    out_ += '[';
+    space();
+    bool last = at_ < end_ && *at_ == ']';
+    at_ += last ? 1 : 0;
+    bool any = false;
+    while (!last) {
+        if (any) {
+            out_ += ',';
+        }
+        any = true;
+        if (!value() || !next(']', last)) {
+            return false;
+        }
+    }
+    out_ += ']';
+    --depth_;
+    return true;
+}
+
+bool Copy::string() {
+    const char* run = at_++;
+    for (;;) {
+        at_ = scan::plain_end(at_, end_);
+        if (at_ == end_) {
+            return false;
+        }
+        if (*at_ == '"') {
+            ++at_;
+            copy(run);
+            return true;
+        }
+        if (*at_ == '\\') {
+            if (!escape(run)) {
+                return false;
+            }
+            continue;
+        }
+        const std::size_t length =
+            static_cast<unsigned char>(*at_) < 0x20
+                ? 0
+                : obs::utf8_length({at_, static_cast<std::size_t>(end_ - at_)}, 0);
+        if (length == 0) {
+            return false;
+        }
+        at_ += length;
+    }
+}
+
+// At a backslash. Short escapes stay as they are; Go's < > & become the characters.
+bool Copy::escape(const char*& run) {
+    if (end_ - at_ < 2) {
+        return false;
+    }
+    if (std::string_view("\"\\bfnrt").find(at_[1]) != std::string_view::npos) {
+        at_ += 2;
+        return true;
+    }
+    const std::string_view text(at_,
+                                std::min<std::size_t>(6, static_cast<std::size_t>(end_ - at_)));
+    const char plain = text == "\\u003c"   ? '<'
+                       : text == "\\u003e" ? '>'
+                       : text == "\\u0026" ? '&'
+                                           : '\0';
+    if (plain == '\0') {
+        return false;
+    }
+    copy(run);
+    out_ += plain;
+    at_ += text.size();
+    run = at_;
+    return true;
+}
+
+bool Copy::integer() {
+    const char* const from = at_;
+    at_ += *at_ == '-' ? 1 : 0;
+    const char* const digits = at_;
+    while (at_ < end_ && *at_ >= '0' && *at_ <= '9') {
+        ++at_;
+    }
+    const auto count = static_cast<std::size_t>(at_ - digits);
+    const bool zero_first = count > 0 && *digits == '0' && (count > 1 || digits != from);
+    if (count == 0 || count > kIntegerDigitsMax || zero_first) {
+        return false;
+    }
+    if (at_ < end_ && (*at_ == '.' || *at_ == 'e' || *at_ == 'E')) {
+        return false;
+    }
+    copy(from);
+    return true;
+}
+
+bool Copy::word(std::string_view expected) {
+    if (static_cast<std::size_t>(end_ - at_) < expected.size() ||
+        std::string_view(at_, expected.size()) != expected) {
+        return false;
+    }
+    out_ += expected;
+    at_ += expected.size();
+    return true;
+}
+
+bool Copy::skip_string() {
+    for (++at_;;) {
+        at_ = scan::plain_end(at_, end_);
+        if (at_ == end_) {
+            return false;
+        }
+        const char c = *at_++;
+        if (c == '"') {
+            return true;
+        }
+        if (c == '\\') {
+            at_ += at_ < end_ ? 1 : 0;
+        }
+    }
+}
+
+bool Copy::skip() {
+    std::size_t open = 0;
+    space();
+    while (at_ < end_) {
+        const char c = *at_;
+        if (c == '"') {
+            if (!skip_string()) {
+                return false;
+            }
+        } else if (c == '{' || c == '[') {
+            ++open;
+            ++at_;
+            continue;
+        } else if (c == '}' || c == ']') {
+            if (open == 0) {
+                return false;
+            }
+            --open;
+            ++at_;
+        } else {
+            ++at_;
+            if (open == 0) {  // a number or a word: to its end
+                while (at_ < end_ &&
+                       std::string_view(",}] \t\r\n").find(*at_) == std::string_view::npos) {
+                    ++at_;
+                }
+            } else {
+                continue;
+            }
+        }
+        if (open == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+std::optional<std::size_t> compact_copy(std::string_view text,
+                                        const Projection& projection,
+                                        const GroupVersionKind* gvk,
+                                        std::string& out) {
+    if (!projection.keep.empty()) {
+        return std::nullopt;
+    }
+    Copy copy(text, projection, gvk, out);
+    return copy.root() ? std::optional(copy.length()) : std::nullopt;
+}
+
+}  // namespace capstan::kube
