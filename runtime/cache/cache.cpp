@@ -22,7 +22,7 @@ struct Cache::State : std::enable_shared_from_this<Cache::State> {
 
     net::Loop& loop;
     kube::Client& client;
-    const CacheOptions options;
+    CacheOptions options;
     std::map<WatchSpec, Entry> entries;  // loop only
 
     mutable std::shared_mutex mutex;  // guards views
@@ -103,6 +103,10 @@ Cache::Cache(net::Loop& loop, kube::Client& client, CacheOptions options)
 
 Cache::~Cache() {
     CAPSTAN_CHECK(state_->entries.empty(), "a watch handle outlives its cache");
+}
+
+void Cache::prefer_whole_lists(bool prefer) {
+    state_->options.reflector.whole_list = prefer;
 }
 
 Result<std::unique_ptr<WatchHandle>> Cache::watch(WatchRequest request) {

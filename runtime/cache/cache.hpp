@@ -94,6 +94,10 @@ public:
     Cache(const Cache&) = delete;
     Cache& operator=(const Cache&) = delete;
 
+    // Whether watches opened from now on may ask for their first state by one list
+    // (ReflectorOptions::whole_list).
+    void prefer_whole_lists(bool prefer);
+
     // A late subscriber gets the present content as creates (initial). Errors: invalid (selector),
     // too_large.
     Result<std::unique_ptr<WatchHandle>> watch(WatchRequest request);

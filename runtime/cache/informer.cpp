@@ -92,13 +92,14 @@ void Informer::open_list(const Action& action) {
 }
 
 void Informer::open_watch(const Action& action) {
-    verb_ = "watch";
+    verb_ = action.by_list ? "list" : "watch";
     kube::WatchOptions options;
     options.ns = view_->spec.ns;
     options.label_selector = view_->spec.label_selector;
     options.field_selector = view_->spec.field_selector;
     options.resource_version = action.resource_version;
     options.send_initial_events = action.send_initial_events;
+    options.by_list = action.by_list;
     options.timeout = action.timeout;
     options.projection = view_->spec.projection;
     kube::WatchHandler handler;

@@ -13,7 +13,10 @@ std::string ReflectorFsm::text_of(const Error& error) {
 }
 
 ReflectorFsm::ReflectorFsm(ReflectorOptions options, Random random)
-    : options_(options), random_(std::move(random)), watch_list_(options.watch_list) {}
+    : options_(options),
+      random_(std::move(random)),
+      watch_list_(options.watch_list),
+      whole_list_(options.whole_list) {}
 
 Phase ReflectorFsm::phase() const noexcept {
     if (state_ == State::idle) {
@@ -34,11 +37,12 @@ Action ReflectorFsm::start(MonotonicTime now) {
 Action ReflectorFsm::begin_snapshot(MonotonicTime now, std::string_view reason) {
     reason_ = reason;
     asked_version_ = consistent_only_ ? "" : last_version_;
-    if (!watch_list_) {
+    if (!watch_list_ && !whole_list_) {
         return begin_list(now, "");
     }
     Action action = begin_watch(now);
     state_ = State::streaming;
+    action.by_list = whole_list_;
     action.resource_version = asked_version_;
     action.send_initial_events = true;
     action.new_shadow = true;
@@ -171,6 +175,13 @@ Action ReflectorFsm::fall_back_to_list(MonotonicTime now, LogLevel level, std::s
     return action;
 }
 
+Action ReflectorFsm::fall_back_to_stream(MonotonicTime now, LogLevel level, const Error& error) {
+    whole_list_ = false;
+    Action action = begin_snapshot(now, "fallback");
+    action.log.push_back({level, "the whole list did not come, streaming instead", text_of(error)});
+    return action;
+}
+
 // When the version asked for cannot be had: a consistent list can.
 std::optional<Action> ReflectorFsm::ask_consistent(MonotonicTime now, const Error& error) {
     const bool gone = error.code == Code::expired || kube::is_too_large_resource_version(error);
@@ -203,6 +214,10 @@ Action ReflectorFsm::on_timer(MonotonicTime now) {
         case State::waiting:
             return next_ == Next::watch ? begin_watch(now) : begin_snapshot(now, reason_);
         case State::streaming:
+            if (whole_list_) {
+                return fall_back_to_stream(
+                    now, LogLevel::warn, Error{Code::timeout, "nothing came for too long", {}});
+            }
             return fall_back_to_list(
                 now,
                 LogLevel::warn,

@@ -23,6 +23,10 @@ namespace capstan::cache {
 struct ReflectorOptions {
     // try streaming the first state; falls back for good when the server cannot
     bool watch_list{true};
+    // Before that, one list without pages: half the work of a stream for a server that sends such a
+    // list while it encodes it (Kubernetes 1.33), all in memory for an older one. Not asked for
+    // again once one was refused or cut. docs/adr/0003-whole-lists.md
+    bool whole_list{false};
     std::chrono::seconds watch_timeout_min{300};  // asked of the server, random in between
     std::chrono::seconds watch_timeout_max{600};
     std::chrono::seconds watch_grace{10};       // past the timeout: the connection is dropped
@@ -58,6 +62,7 @@ struct Action {
     std::string resource_version;     // list: "" consistent, else NotOlderThan; watch: start
     std::string continue_token;       // list
     bool send_initial_events{false};  // watch: collect into a shadow
+    bool by_list{false};              // with it: by one list; the stream ends after it
     bool new_shadow{false};  // list (first page) or watch: throw away a shadow begun before
     std::chrono::seconds timeout{0};  // watch
     // with new_shadow: "first", "expired", "error", "older", "fallback"; static
@@ -128,6 +133,7 @@ private:
     Action begin_list(MonotonicTime now, std::string continue_token);
     Action begin_watch(MonotonicTime now);
     Action fall_back_to_list(MonotonicTime now, LogLevel level, std::string message);
+    Action fall_back_to_stream(MonotonicTime now, LogLevel level, const Error& error);
     Action back_off(MonotonicTime now,
                     Next next,
                     std::string_view reason,
@@ -149,6 +155,7 @@ private:
     Next next_{Next::snapshot};
     MonotonicTime deadline_{kNever};
     bool watch_list_{true};
+    bool whole_list_{false};
     bool synced_{false};
     // the next snapshot at "" because the last version is gone or not served
     bool consistent_only_{false};

@@ -28,7 +28,7 @@ struct Reflector {
                        (action.continue_token.empty() ? "" : " c=" + action.continue_token);
                 break;
             case Action::Kind::watch:
-                text = "watch rv=" + action.resource_version +
+                text = "watch rv=" + action.resource_version + (action.by_list ? " list" : "") +
                        (action.send_initial_events ? " initial" : "") +
                        " t=" + std::to_string(action.timeout.count());
                 break;
@@ -100,6 +100,48 @@ TEST(ReflectorFsm, StreamsTheFirstStateAndGoesOnWatching) {
     EXPECT_EQ(r.event(EventKind::modified, "12"), "apply keep");
     EXPECT_EQ(r.event(EventKind::bookmark, "15"), "apply keep");
     EXPECT_EQ(r.ended(), "watch rv=15 t=300");
+}
+
+constexpr ReflectorOptions kWhole{.whole_list = true};
+
+TEST(ReflectorFsm, TakesTheFirstStateFromAWholeListThenWatches) {
+    Reflector r(kWhole);
+    EXPECT_EQ(r.start(), "watch rv= list initial t=300 new:first");
+    EXPECT_EQ(r.opened(), "keep");
+    EXPECT_EQ(r.event(EventKind::added, "9"), "collect keep");
+    EXPECT_EQ(r.event(EventKind::initial_end, "10"), "commit keep");
+    EXPECT_EQ(r.ended(), "watch rv=10 t=300");
+    EXPECT_EQ(r.opened(), "keep");
+    EXPECT_EQ(r.failed(Code::expired).substr(0, 19), "watch rv=10 list in");
+}
+
+TEST(ReflectorFsm, StreamsWhenAWholeListIsRefusedCutOrSilent) {
+    {
+        Reflector r(kWhole);
+        r.start();
+        EXPECT_EQ(
+            r.failed(Code::invalid),
+            "watch rv= initial t=300 new:fallback | info the whole list did not come, streaming "
+            "instead (invalid: x)");
+    }
+    {
+        Reflector r(kWhole);
+        r.start();
+        r.event(EventKind::added, "9");
+        EXPECT_EQ(r.failed(Code::unavailable).substr(0, 25), "watch rv= initial t=300 n");
+    }
+    {
+        Reflector r(kWhole);
+        r.start();
+        EXPECT_EQ(r.due().substr(0, 25), "watch rv= initial t=300 n");
+        EXPECT_EQ(r.due().substr(0, 10), "list rv= n");  // and pages when that is silent too
+    }
+    {  // a server that is away is no reason
+        Reflector r(kWhole);
+        r.start();
+        EXPECT_EQ(r.failed(Code::unavailable).substr(0, 10), "wait 800ms");
+        EXPECT_EQ(r.due().substr(0, 17), "watch rv= list in");
+    }
 }
 
 TEST(ReflectorFsm, ListsPageByPageThenWatchesFromTheListsVersion) {

@@ -132,6 +132,9 @@ Action ReflectorFsm::stream_failed(MonotonicTime now, const Result<void>& result
             now, LogLevel::warn, "streaming list ended before its end bookmark, listing instead");
     }
     const Error& error = result.error();
+    if (whole_list_ && (any_event_ || error.code == Code::invalid)) {
+        return fall_back_to_stream(now, LogLevel::info, error);
+    }
     if (error.code == Code::invalid) {
         return fall_back_to_list(
             now, LogLevel::debug, "server has no streaming lists, listing instead");

@@ -1,6 +1,7 @@
 #include "runtime/cli/host.hpp"
 
 #include "runtime/cli/connection.hpp"
+#include "runtime/kube/server_version.hpp"
 #include "runtime/net/http_client.hpp"
 
 #include <malloc.h>
@@ -73,6 +74,9 @@ Result<void> Host::first_contact() {
                                        [&](const Result<net::HttpResponse>& answer) {
                                            outcome = answer ? Result<void>(ok())
                                                             : Result<void>(fail(answer.error()));
+                                           if (answer) {
+                                               note_server(answer.value());
+                                           }
                                        });
         loop_->run_until([&] { return outcome.has_value() || stop_asked_; },
                          std::chrono::seconds(10));
@@ -92,6 +96,11 @@ Result<void> Host::first_contact() {
         const auto timer = loop_->at(loop_->now() + kFirstContactPause, [&] { waited = true; });
         loop_->run_until([&] { return waited || stop_asked_; }, std::chrono::seconds(5));
     }
+}
+
+void Host::note_server(const net::HttpResponse& version) {
+    const auto server = kube::parse_server_version(version.body);
+    cache_->prefer_whole_lists(server && server.value().streams_lists());
 }
 
 // From the first moment on: a stop during a slow start is a stop in order too.

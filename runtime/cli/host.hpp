@@ -45,6 +45,7 @@ public:
 private:
     Result<void> connect();
     Result<void> first_contact();
+    void note_server(const net::HttpResponse& version);
     void watch_signals();
     int load_plugins();
     Result<void> load_plugin(const ReviewedPlugin& reviewed, std::string& refused);

@@ -401,6 +401,49 @@ TEST_F(WatchTest, DeliversEventsFromOneByteChunks) {
     EXPECT_EQ(log, "open a@6 mark@7 bad@ a@8 end");
 }
 
+// The first state as one list, decoded while it comes.
+TEST_F(WatchTest, TakesItsInitialEventsFromAList) {
+    const std::string list = "GET /apis/coordination.k8s.io/v1/namespaces/x/leases";
+    const std::string items =
+        R"("items":[{"metadata":{"name":"a","resourceVersion":"6"}}, {"metadata":{}},)"
+        R"({"metadata":{"name":"b","resourceVersion":"3"},"spec":{"t":"]}"}}])";
+    const std::string end = R"("metadata":{"resourceVersion":"9"})";
+    const struct {
+        const char* version;
+        std::string answer;
+        std::string expected;
+    } rows[] = {
+        {"", "{" + items + "," + end + "}", "open a@6 bad@ b@3 mark@9 end"},
+        {"5",
+         "{" + end + ",\"kind\":\"LeaseList\"," + items + "}\n",
+         "open a@6 bad@ b@3 mark@9 end"},
+        {"", R"({"items":null,"metadata":{"resourceVersion":"9"}})", "open mark@9 end"},
+        {"",
+         R"({"items":[],"metadata":{"resourceVersion":"9","continue":"x"}})",
+         "open invalid|list"},
+        {"",
+         R"({"items":[{"metadata":{"name":"a","resourceVersion":"6"}},)",
+         "open a@6 unavailable|"},
+        {"", R"({"items":[1]})", "open invalid|"},
+    };
+    for (const auto& row : rows) {
+        SCOPED_TRACE(row.answer);
+        log.clear();
+        const std::string query =
+            *row.version == '\0' ? "" : "?resourceVersion=5&resourceVersionMatch=NotOlderThan";
+        script.answers[list + query] = {{200, row.answer, {}}};
+        http.set_faults([](const net::HttpRequest&) { return test::Fault{.chunk_bytes = 1}; });
+        call = client.watch(kLease,
+                            {.ns = "x",
+                             .resource_version = row.version,
+                             .send_initial_events = true,
+                             .by_list = true},
+                            handler());
+        loop.run_for(1s);
+        EXPECT_EQ(log.substr(0, row.expected.size()), row.expected) << log;
+    }
+}
+
 TEST_F(WatchTest, TakesATenMebibyteEvent) {
     open();
     send(R"({"type":"ADDED","object":{"metadata":{"name":"big","resourceVersion":"6"},"data":")" +

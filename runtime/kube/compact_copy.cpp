@@ -12,7 +12,7 @@ namespace capstan::kube {
 namespace {
 
 constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
-constexpr std::size_t kIntegerDigitsMax = 18;  // always fits 64 bits
+constexpr std::string_view kIntegerMax = "9223372036854775807";
 // Objects up to this size are searched for duplicates by comparing; larger ones by hashing.
 constexpr std::size_t kLinearKeysMax = 16;
 
@@ -354,7 +354,10 @@ bool Copy::integer() {
     }
     const auto count = static_cast<std::size_t>(at_ - digits);
     const bool zero_first = count > 0 && *digits == '0' && (count > 1 || digits != from);
-    if (count == 0 || count > kIntegerDigitsMax || zero_first) {
+    const bool too_long =
+        count > kIntegerMax.size() ||
+        (count == kIntegerMax.size() && std::string_view(digits, count) > kIntegerMax);
+    if (count == 0 || too_long || zero_first) {
         return false;
     }
     if (at_ < end_ && (*at_ == '.' || *at_ == 'e' || *at_ == 'E')) {

@@ -50,7 +50,8 @@ INSTANTIATE_TEST_SUITE_P(
     All,
     UsualText,
     testing::Values(
-        Usual{"numbers", thing(R"("n":[0,-1,123456789012345678,-123456789012345678])")},
+        Usual{"numbers",
+              thing(R"("n":[0,-1,123456789012345678,9223372036854775807,-9223372036854775807])")},
         Usual{"words", thing(R"("w":[true,false,null],"e":{},"l":[])")},
         Usual{"short_escapes", thing(R"("s":"a\"b\\c\b\f\n\r\t/d")")},
         Usual{"go_escapes", thing(R"("s":"\u003cb\u003e \u0026 c")")},
@@ -111,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
         Unusual{"metadata_of_another_kind", R"({"kind":"Thing","metadata":[]})"},
         Unusual{"real", thing(R"("n":1.5)")},
         Unusual{"exponent", thing(R"("n":1e3)")},
-        Unusual{"long_integer", thing(R"("n":1234567890123456789)")},
+        Unusual{"long_integer", thing(R"("n":9223372036854775808)")},
         Unusual{"minus_zero", thing(R"("n":-0)")},
         Unusual{"leading_zero", thing(R"("n":01)")},
         Unusual{"no_digits", thing(R"("n":-)")},

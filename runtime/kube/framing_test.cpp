@@ -1,4 +1,6 @@
 #include "runtime/kube/line_splitter.hpp"
+#include "runtime/kube/list_splitter.hpp"
+#include "runtime/kube/server_version.hpp"
 #include "runtime/kube/watch_event.hpp"
 
 #include <gtest/gtest.h>
@@ -54,6 +56,58 @@ TEST(LineSplitter, RefusesALineOverTheLimit) {
     ASSERT_FALSE(fed);
     EXPECT_EQ(fed.error().code, Code::too_large);
     EXPECT_EQ(LineSplitter(10).feed("01234567890\n", any).error().code, Code::too_large);
+}
+
+TEST(ListSplitter, GivesTheSameItemsForEveryChunkSize) {
+    const std::string first = R"({"items":[{"a":[1]}],"t":"\\\"]}{é","n":{"items":["x"]}})";
+    const std::string text =
+        R"( {"kind":"L","x":{"items":[{"no":1}]},"y\"items":[{"no":2}],"items" : [ )" + first +
+        " , {} ] ,\n\"metadata\":{\"resourceVersion\":\"9\"}} ";
+    for (std::size_t chunk = 1; chunk <= text.size(); ++chunk) {
+        ListSplitter splitter;
+        std::vector<std::string> items;
+        for (std::size_t at = 0; at < text.size(); at += chunk) {
+            ASSERT_TRUE(
+                splitter.feed(std::string_view(text).substr(at, chunk), [&](std::string_view item) {
+                    items.emplace_back(item);
+                    return true;
+                }));
+        }
+        EXPECT_EQ(items, (std::vector<std::string>{first, "{}"})) << chunk;
+        const auto head = splitter.finish();
+        ASSERT_TRUE(head) << head.error().message;
+        EXPECT_EQ(json::View(head.value())["metadata"]["resourceVersion"].string_or(""), "9");
+        EXPECT_EQ(json::View(head.value())["items"].array().size(), 0u);
+    }
+}
+
+TEST(ListSplitter, RefusesWhatIsNoList) {
+    const auto any = [](std::string_view) { return true; };
+    const auto all = [&](std::string_view text) {
+        ListSplitter splitter;
+        const auto fed = splitter.feed(text, any);
+        const auto list = fed ? splitter.finish() : Result<json::Value>(fail(fed.error()));
+        return list ? "good" : std::string(to_string(list.error().code));
+    };
+    EXPECT_EQ(all(R"({"items":[]})"), "good");
+    EXPECT_EQ(all(R"({"items":[{}]})"), "good");
+    EXPECT_EQ(all(""), "unavailable");
+    EXPECT_EQ(all(R"({"items":[{})"), "unavailable");
+    EXPECT_EQ(all(R"({"items":[{"a")"), "unavailable");
+    EXPECT_EQ(all(R"({"items":[1]})"), "invalid");
+    EXPECT_EQ(all(R"({"items":["a"]})"), "invalid");
+    EXPECT_EQ(all("}"), "invalid");
+    EXPECT_EQ(all(R"({"items":[{}]}x)"), "invalid");
+    EXPECT_EQ(all("\"" + std::string(kListHeadBytesMax, 'x')), "too_large");
+    EXPECT_EQ(all(R"({"items":[{"a":")" + std::string(kListItemBytesMax, 'x')), "too_large");
+}
+
+TEST(ServerVersion, KnowsWhoStreamsLists) {
+    EXPECT_FALSE(parse_server_version(R"({"major":"1","minor":"32"})").value().streams_lists());
+    EXPECT_TRUE(parse_server_version(R"({"major":"1","minor":"33+"})").value().streams_lists());
+    EXPECT_TRUE(parse_server_version(R"({"major":"2","minor":"0"})").value().streams_lists());
+    EXPECT_FALSE(parse_server_version(R"({"minor":"33"})"));
+    EXPECT_FALSE(parse_server_version("ok"));
 }
 
 TEST(LineSplitter, StopsWhenTold) {

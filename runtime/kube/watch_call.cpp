@@ -1,6 +1,8 @@
 #include "runtime/kube/client_state.hpp"
 #include "runtime/kube/line_splitter.hpp"
+#include "runtime/kube/list_splitter.hpp"
 #include "runtime/kube/status.hpp"
+#include "runtime/kube/verb.hpp"
 #include "runtime/kube/watch_event.hpp"
 #include "runtime/net/url.hpp"
 
@@ -32,13 +34,14 @@ public:
                 self->finish(fail(with_context(resource.error(), "watch " + self->gvk_.kind)));
                 return;
             }
-            self->what_ = describe("watch", resource.value(), self->options_.ns, "");
+            self->what_ = describe(
+                self->options_.by_list ? "list" : "watch", resource.value(), self->options_.ns, "");
             auto path = object_path(resource.value(), self->options_.ns, {});
             if (!path) {
                 self->finish(fail(with_context(path.error(), self->what_)));
                 return;
             }
-            self->target_ = std::move(path).value() + "?" + net::build_query(self->query());
+            self->target_ = with_query(std::move(path).value(), self->query());
             self->open();
         });
     }
@@ -50,9 +53,12 @@ public:
 
 private:
     net::Query query() const {
-        net::Query query = {{"watch", "true"},
-                            {"allowWatchBookmarks", "true"},
-                            {"timeoutSeconds", std::to_string(options_.timeout.count())}};
+        net::Query query;
+        if (!options_.by_list) {
+            query = {{"watch", "true"},
+                     {"allowWatchBookmarks", "true"},
+                     {"timeoutSeconds", std::to_string(options_.timeout.count())}};
+        }
         const auto add = [&](const char* key, const std::string& value) {
             if (!value.empty()) {
                 query.emplace_back(key, value);
@@ -61,7 +67,9 @@ private:
         add("labelSelector", options_.label_selector);
         add("fieldSelector", options_.field_selector);
         add("resourceVersion", options_.resource_version);
-        if (options_.send_initial_events) {
+        if (options_.by_list) {
+            add("resourceVersionMatch", options_.resource_version.empty() ? "" : "NotOlderThan");
+        } else if (options_.send_initial_events) {
             add("sendInitialEvents", "true");
             add("resourceVersionMatch", "NotOlderThan");
         }
@@ -131,7 +139,9 @@ private:
             return;
         }
         const auto fed =
-            splitter_.feed(bytes, [this](std::string_view line) { return take(line); });
+            options_.by_list
+                ? items_.feed(bytes, [this](std::string_view item) { return take_item(item); })
+                : splitter_.feed(bytes, [this](std::string_view line) { return take(line); });
         if (!fed) {
             finish(fail(with_context(fed.error(), what_)));
             return;
@@ -150,6 +160,39 @@ private:
         return live();
     }
 
+    bool take_item(std::string_view item) {
+        WatchEvent event;
+        event.type = WatchEvent::Type::added;
+        if (auto object = Object::decode(item, options_.projection, &gvk_)) {
+            event.object = std::move(object).value();
+            event.resource_version = event.object->resource_version();
+        } else {
+            event.type = WatchEvent::Type::undecodable;
+            event.error = object.error();
+        }
+        handler_.on_event(std::move(event));
+        return live();
+    }
+
+    void end_of_list() {
+        const auto list = items_.finish();
+        if (!list) {
+            finish(fail(with_context(list.error(), what_)));
+            return;
+        }
+        const json::View metadata = json::View(list.value())["metadata"];
+        if (!metadata["continue"].string_or("").empty()) {
+            finish(fail(Code::invalid, what_ + ": the server sent a page, not the whole list"));
+            return;
+        }
+        WatchEvent event;
+        event.type = WatchEvent::Type::bookmark;
+        event.resource_version = metadata["resourceVersion"].string_or("");
+        event.initial_events_end = true;
+        handler_.on_event(std::move(event));
+        finish(ok());
+    }
+
     void on_end(Result<void> result) {
         if (status_ == 0) {
             client_->observe("GET", 0, started_);
@@ -160,6 +203,10 @@ private:
         }
         if (!result) {
             finish(fail(with_context(result.error(), what_)));
+            return;
+        }
+        if (options_.by_list) {
+            end_of_list();
             return;
         }
         // The last event may lack its line end; anything else left is half an event.
@@ -211,6 +258,7 @@ private:
     std::string token_;
     std::unique_ptr<net::HttpStream> stream_;
     LineSplitter splitter_;
+    ListSplitter items_;  // by_list
     MonotonicTime started_{0};
     int status_{0};
     net::Headers error_headers_;
