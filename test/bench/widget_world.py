@@ -2,6 +2,7 @@
 import base64
 import http.client
 import json
+import os
 import pathlib
 import sys
 import threading
@@ -62,9 +63,23 @@ class World(control_plane.ControlPlane):
 
     def put_all(self, pairs):
         for at in range(0, len(pairs), 100):
-            self.etcd("txn", {"success": [{"requestPut": {
+            self.revision = self.etcd("txn", {"success": [{"requestPut": {
                 "key": base64.b64encode(key.encode()).decode(), "value": base64.b64encode(value).decode()}}
-                for key, value in pairs[at:at + 100]]})
+                for key, value in pairs[at:at + 100]]})["header"]["revision"]
+
+    def await_watch_cache(self, limit=120):
+        """Until the API server's cache of Widgets has what was written to etcd; nobody should pay for that."""
+        end = time.monotonic() + limit
+        path = f"{WIDGETS}?limit=1&resourceVersion={getattr(self, 'revision', 1)}&resourceVersionMatch=NotOlderThan"
+        while self.request("GET", path)[0] != 200:
+            if time.monotonic() > end:
+                raise TimeoutError(f"the API server's cache did not catch up within {limit} s")
+        time.sleep(1)
+
+    def api_cpu(self):
+        """CPU seconds of the API server so far."""
+        fields = pathlib.Path(f"/proc/{self.processes['apiserver'].pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def requests(self):
         """Requests of the operator that the API server has dispatched."""

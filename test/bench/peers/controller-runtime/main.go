@@ -266,6 +266,12 @@ func run() error {
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	go func() {
+		// Informers exist from here on; both must have their first state.
+		for _, object := range []client.Object{&Widget{}, &corev1.ConfigMap{}} {
+			if _, err := manager.GetCache().GetInformer(stop, object); err != nil {
+				return
+			}
+		}
 		if manager.GetCache().WaitForCacheSync(stop) {
 			fmt.Println(`{"event":"synced"}`)
 		}
