@@ -116,7 +116,7 @@ struct WatchOptions {
     std::string label_selector;
     std::string field_selector;
     std::string resource_version;
-    bool send_initial_events{false};      // with NotOlderThan
+    bool send_initial_events{false};  // with NotOlderThan
     // The initial events by one list without pages, decoded while the server sends it, instead of a
     // stream that goes on: added events, a bookmark with initial_events_end, the end.
     bool by_list{false};

@@ -1,8 +1,8 @@
 #include "runtime/kube/compact_copy.hpp"
 
 #include "capstan/json.hpp"
+#include "runtime/kube/compact_text.hpp"
 #include "runtime/kube/json_scan.hpp"
-#include "runtime/obs/utf8.hpp"
 
 #include <algorithm>
 #include <unordered_set>
@@ -12,22 +12,16 @@ namespace capstan::kube {
 namespace {
 
 constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
-constexpr std::string_view kIntegerMax = "9223372036854775807";
 // Objects up to this size are searched for duplicates by comparing; larger ones by hashing.
 constexpr std::size_t kLinearKeysMax = 16;
 
-class Copy {
+class Copy : private CompactText {
 public:
     Copy(std::string_view text,
          const Projection& projection,
          const GroupVersionKind* gvk,
          std::string& out)
-        : begin_(text.data()),
-          at_(text.data()),
-          end_(text.data() + text.size()),
-          projection_(projection),
-          gvk_(gvk),
-          out_(out) {}
+        : CompactText(text, out), begin_(text.data()), projection_(projection), gvk_(gvk) {}
 
     bool root();
     std::size_t length() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
@@ -44,42 +38,19 @@ private:
     bool value();  // validated and copied
     bool object();
     bool array();
-    bool string();
-    bool escape(const char*& run);
-    bool integer();
-    bool word(std::string_view expected);
-    bool skip();  // a value that is dropped
-    bool skip_string();
     bool member_key(std::string_view& key);
     bool no_duplicates(std::size_t first);
 
-    void space() noexcept {
-        while (at_ < end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) {
-            ++at_;
-        }
-    }
-    bool take(char c) noexcept {
-        space();
-        if (at_ == end_ || *at_ != c) {
-            return false;
-        }
-        ++at_;
-        return true;
-    }
     // After a member or element: true when another one follows, or `last` is set at the end.
     bool next(char close, bool& last) noexcept {
         space();
         last = at_ < end_ && *at_ == close;
         return at_ < end_ && (*at_++ == ',' || last);
     }
-    void copy(const char* from) { out_.append(from, static_cast<std::size_t>(at_ - from)); }
 
     const char* const begin_;
-    const char* at_;
-    const char* const end_;
     const Projection& projection_;
     const GroupVersionKind* const gvk_;
-    std::string& out_;
     std::size_t depth_{0};
     bool has_kind_{false};
     bool has_api_version_{false};
@@ -289,145 +260,6 @@ bool Copy::array() {
     out_ += ']';
     --depth_;
     return true;
-}
-
-bool Copy::string() {
-    const char* run = at_++;
-    for (;;) {
-        at_ = scan::plain_end(at_, end_);
-        if (at_ == end_) {
-            return false;
-        }
-        if (*at_ == '"') {
-            ++at_;
-            copy(run);
-            return true;
-        }
-        if (*at_ == '\\') {
-            if (!escape(run)) {
-                return false;
-            }
-            continue;
-        }
-        const std::size_t length =
-            static_cast<unsigned char>(*at_) < 0x20
-                ? 0
-                : obs::utf8_length({at_, static_cast<std::size_t>(end_ - at_)}, 0);
-        if (length == 0) {
-            return false;
-        }
-        at_ += length;
-    }
-}
-
-// At a backslash. Short escapes stay as they are; Go's < > & become the characters.
-bool Copy::escape(const char*& run) {
-    if (end_ - at_ < 2) {
-        return false;
-    }
-    if (std::string_view("\"\\bfnrt").find(at_[1]) != std::string_view::npos) {
-        at_ += 2;
-        return true;
-    }
-    const std::string_view text(at_,
-                                std::min<std::size_t>(6, static_cast<std::size_t>(end_ - at_)));
-    const char plain = text == "\\u003c"   ? '<'
-                       : text == "\\u003e" ? '>'
-                       : text == "\\u0026" ? '&'
-                                           : '\0';
-    if (plain == '\0') {
-        return false;
-    }
-    copy(run);
-    out_ += plain;
-    at_ += text.size();
-    run = at_;
-    return true;
-}
-
-bool Copy::integer() {
-    const char* const from = at_;
-    at_ += *at_ == '-' ? 1 : 0;
-    const char* const digits = at_;
-    while (at_ < end_ && *at_ >= '0' && *at_ <= '9') {
-        ++at_;
-    }
-    const auto count = static_cast<std::size_t>(at_ - digits);
-    const bool zero_first = count > 0 && *digits == '0' && (count > 1 || digits != from);
-    const bool too_long =
-        count > kIntegerMax.size() ||
-        (count == kIntegerMax.size() && std::string_view(digits, count) > kIntegerMax);
-    if (count == 0 || too_long || zero_first) {
-        return false;
-    }
-    if (at_ < end_ && (*at_ == '.' || *at_ == 'e' || *at_ == 'E')) {
-        return false;
-    }
-    copy(from);
-    return true;
-}
-
-bool Copy::word(std::string_view expected) {
-    if (static_cast<std::size_t>(end_ - at_) < expected.size() ||
-        std::string_view(at_, expected.size()) != expected) {
-        return false;
-    }
-    out_ += expected;
-    at_ += expected.size();
-    return true;
-}
-
-bool Copy::skip_string() {
-    for (++at_;;) {
-        at_ = scan::plain_end(at_, end_);
-        if (at_ == end_) {
-            return false;
-        }
-        const char c = *at_++;
-        if (c == '"') {
-            return true;
-        }
-        if (c == '\\') {
-            at_ += at_ < end_ ? 1 : 0;
-        }
-    }
-}
-
-bool Copy::skip() {
-    std::size_t open = 0;
-    space();
-    while (at_ < end_) {
-        const char c = *at_;
-        if (c == '"') {
-            if (!skip_string()) {
-                return false;
-            }
-        } else if (c == '{' || c == '[') {
-            ++open;
-            ++at_;
-            continue;
-        } else if (c == '}' || c == ']') {
-            if (open == 0) {
-                return false;
-            }
-            --open;
-            ++at_;
-        } else {
-            ++at_;
-            if (open == 0) {  // a number or a word: to its end
-                while (at_ < end_ &&
-                       std::string_view(",}] \t\r\n").find(*at_) == std::string_view::npos) {
-                    ++at_;
-                }
-            } else {
-                continue;
-            }
-        }
-        if (open == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 }  // namespace
