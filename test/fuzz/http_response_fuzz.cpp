@@ -22,6 +22,8 @@ struct Message {
     bool done{false};
 };
 
+constexpr int kMalformed = static_cast<int>(Http1Parser::Problem::malformed);
+
 struct Seen {
     std::vector<Message> messages;
     int problem{0};
@@ -123,13 +125,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Seen whole = read(input.rest(), choices, seed, true);
     const Seen cut = read(input.rest(), choices, seed, false);
     if (whole.problem != 0 || cut.problem != 0) {
-        // A bad head may be seen at once or only when its end has come; it is never taken.
+        // A bad head may be seen at once or only when its end has come; it is never taken. Where
+        // exactly the limit of a head is depends on how it arrives.
         const bool taken = std::any_of(
             cut.messages.begin() +
                 static_cast<std::ptrdiff_t>(std::min(whole.messages.size(), cut.messages.size())),
             cut.messages.end(),
             [](const Message& message) { return message.done; });
-        capstan::fuzz::require(whole.problem == 0 || !taken, "what is malformed stays so");
+        capstan::fuzz::require(whole.problem != kMalformed || !taken, "what is malformed stays so");
         return 0;
     }
     capstan::fuzz::require(
