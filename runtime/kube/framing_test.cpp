@@ -98,6 +98,8 @@ TEST(ListSplitter, RefusesWhatIsNoList) {
     EXPECT_EQ(all(R"({"items":["a"]})"), "invalid");
     EXPECT_EQ(all("}"), "invalid");
     EXPECT_EQ(all(R"({"items":[{}]}x)"), "invalid");
+    EXPECT_EQ(all(R"({"\u0069tems":[{}]})"), "invalid");
+    EXPECT_EQ(all(R"({"\u0069tems":[]})"), "good");
     EXPECT_EQ(all("\"" + std::string(kListHeadBytesMax, 'x')), "too_large");
     EXPECT_EQ(all(R"({"items":[{"a":")" + std::string(kListItemBytesMax, 'x')), "too_large");
 }

@@ -126,7 +126,12 @@ Result<json::Value> ListSplitter::finish() const {
     if (!whole) {
         return fail(Code::unavailable, "the server's list is cut off");
     }
-    return json::parse(head_, {.bytes_max = kListHeadBytesMax});
+    CAPSTAN_TRY(json::Value list, json::parse(head_, {.bytes_max = kListHeadBytesMax}));
+    // "\u0069tems": items that were not seen as such must not pass for none.
+    if (!json::View(list)["items"].array().empty()) {
+        return fail(Code::invalid, "the server's list has items under an escaped key");
+    }
+    return list;
 }
 
 }  // namespace capstan::kube

@@ -53,6 +53,9 @@ Result<std::string> decode(std::string_view text, bool plus_is_space) {
             out += ' ';
             continue;
         }
+        if (text[i] == '\0') {
+            return fail(Code::invalid, "zero byte in \"" + std::string(text) + "\"");
+        }
         if (text[i] != '%') {
             out += text[i];
             continue;

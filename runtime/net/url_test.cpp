@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace capstan::net {
 namespace {
 
@@ -24,9 +27,11 @@ TEST(Url, DecodesWhatItEncodes) {
 }
 
 TEST(Url, RefusesMalformedEscapes) {
-    for (const char* text : {"%", "%a", "%zz", "a%", "%00", "%1", "%G1"}) {
+    const std::vector<std::string> malformed = {
+        "%", "%a", "%zz", "a%", "%00", "%1", "%G1", std::string("a\0", 2)};
+    for (const std::string& text : malformed) {
         EXPECT_FALSE(decode_segment(text)) << text;
-        EXPECT_FALSE(parse_query(std::string("k=") + text)) << text;
+        EXPECT_FALSE(parse_query("k=" + text)) << text;
     }
 }
 

@@ -106,6 +106,7 @@ TEST(JsonParse, AnErrorSaysWhere) {
     EXPECT_EQ(message(std::string_view("{}\0{\"a\":1}", 10)), "offset 2: a zero byte");
     EXPECT_EQ(message(std::string_view("[1]\0", 4)), "offset 3: a zero byte");
     EXPECT_EQ(message("\xef\xbb [1]").substr(0, 8), "offset 0");
+    EXPECT_EQ(message("\xbf[1]").substr(0, 8), "offset 0");
     EXPECT_TRUE(parse("\xef\xbb\xbf[1]").has_value());
 }
 

@@ -263,8 +263,9 @@ Result<Value> parse(std::string_view text, const ParseOptions& options) {
     if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
         return fail(Code::invalid, "offset " + std::to_string(zero) + ": a zero byte");
     }
-    // RapidJSON skips a byte order mark, also one that is cut off.
-    if (text.starts_with('\xef') && !text.starts_with("\xef\xbb\xbf")) {
+    // RapidJSON skips a byte order mark, also parts of one.
+    if (!text.empty() && static_cast<unsigned char>(text[0]) >= 0x80 &&
+        !text.starts_with("\xef\xbb\xbf")) {
         return fail(Code::invalid, "offset 0: no value begins like this");
     }
     constexpr unsigned kFlags = rapidjson::kParseIterativeFlag;
