@@ -357,7 +357,10 @@ void WorkQueue::shut_down() noexcept {
 
 bool WorkQueue::take_overflow() noexcept {
     State& s = *state_;
-    if (!s.overflow || s.entries.size() > s.options.keys_max / 2) {
+    // Parked keys may stay for ever; those that found no room must not wait for them.
+    const std::size_t room = s.options.keys_max - s.parked;
+    const std::size_t used = s.entries.size() - s.parked;
+    if (!s.overflow || room == 0 || used > room / 2) {
         return false;
     }
     s.overflow = false;

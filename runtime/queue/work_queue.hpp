@@ -138,8 +138,8 @@ public:
     void done(MonotonicTime now, const ObjectKey& key, const Finish& finish);
 
     void shut_down() noexcept;  // nothing is given out or added any more; done() stays allowed
-    // True once after an add failed for lack of room and at least half of it is free again: the
-    // owner adds all it knows.
+    // True once after an add failed for lack of room and at least half of what parked keys leave is
+    // free again: the owner adds all it knows.
     bool take_overflow() noexcept;
 
     struct Counts {

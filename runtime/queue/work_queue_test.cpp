@@ -220,6 +220,22 @@ TEST_F(WorkQueueTest, RefusesBeyondTheLimitAndAsksForARescan) {
     EXPECT_FALSE(queue.take_overflow());
 }
 
+TEST_F(WorkQueueTest, AsksForARescanThoughMostKeysAreParked) {
+    for (int i = 0; i < 100; ++i) {
+        add("k" + std::to_string(i));
+    }
+    ASSERT_FALSE(queue.add(now, {"ns", "one-more"}).has_value());
+    for (int i = 0; i < 80; ++i) {
+        done(take(), Finish::parked());
+    }
+    for (int i = 0; i < 9; ++i) {
+        done(take());
+        EXPECT_FALSE(queue.take_overflow()) << i;
+    }
+    done(take());
+    EXPECT_TRUE(queue.take_overflow());
+}
+
 TEST_F(WorkQueueTest, PutBackKeepsReasonsFailuresAndItsTime) {
     fail_times("a", 2);
     now = queue.next_due();
