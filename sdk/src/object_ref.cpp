@@ -14,7 +14,7 @@ std::string GroupVersionKind::group_kind() const {
 
 Result<GroupVersionKind> GroupVersionKind::parse(std::string_view text) {
     const std::size_t last = text.rfind('/');
-    if (last == std::string_view::npos || last == 0 || last + 1 == text.size()) {
+    if (last == std::string_view::npos || text.starts_with('/') || last + 1 == text.size()) {
         return fail(Code::invalid, "\"" + std::string(text) + "\" is not [group/]version/Kind");
     }
     GroupVersionKind gvk = from_api_version(text.substr(0, last), text.substr(last + 1));
