@@ -121,7 +121,9 @@ void check(std::string_view text) {
     if (text.starts_with("\xef\xbb\xbf")) {
         return;  // the raw walker does not know the byte order mark
     }
-    const std::string spelled(text.substr(text.find_first_not_of(" \t\r\n")));
+    constexpr std::string_view kSpace = " \t\r\n";
+    const std::size_t first = text.find_first_not_of(kSpace);
+    const std::string spelled(text.substr(first, text.find_last_not_of(kSpace) + 1 - first));
     budget = 200;
     walk(value, value, "", spelled, budget);
 }
