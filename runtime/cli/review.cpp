@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 namespace capstan::cli {
 namespace {
@@ -44,8 +45,10 @@ void check_listener(const plugin::Manifest& manifest,
     }
 }
 
+// `ids`: of the plugins seen so far, with the name each is configured under.
 void review_plugin(const ChosenPlugin& chosen,
                    const config::OperatorConfig& config,
+                   std::map<std::string, std::string>& ids,
                    Review& review) {
     const plugin::Report report = plugin::inspect(chosen.path);
     if (!report.loadable()) {
@@ -55,6 +58,12 @@ void review_plugin(const ChosenPlugin& chosen,
         return;
     }
     const std::string& id = report.manifest->id;
+    if (const auto [first, fresh] = ids.emplace(id, chosen.name); !fresh) {
+        review.problems.push_back("plugins." + chosen.name + ": " + chosen.path + " is plugin " +
+                                  id + " as is plugins." + first->second +
+                                  "; remedy: leave one of them out");
+        return;
+    }
     if (chosen.name != id && chosen.name != id.substr(0, id.find('.'))) {
         review.warnings.push_back("plugins." + chosen.name + ": " + chosen.path + " is plugin " +
                                   id + " and runs under that id");
@@ -113,9 +122,10 @@ Review review(const config::OperatorConfig& config,
     Review review;
     review.problems = unsupported_settings(config, file);
     std::vector<std::string> missing;
+    std::map<std::string, std::string> ids;
     for (const ChosenPlugin& chosen :
          choose_plugins(config, plugin_directories(plugin_dirs, config), missing)) {
-        review_plugin(chosen, config, review);
+        review_plugin(chosen, config, ids, review);
     }
     review.code = !review.problems.empty() ? 2 : missing.empty() ? 0 : 3;
     review.problems.insert(review.problems.end(), missing.begin(), missing.end());

@@ -188,6 +188,10 @@ class WrongConfiguration(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("gated.so is plugin gated.capstan.dev and runs under that id", done.stdout + done.stderr)
 
+    def test_two_files_of_one_plugin(self):
+        self.refused(f"plugins:\n  gated: {{path: {TEST_PLUGINS / 'gated.so'}}}\n  other: {{path: {TEST_PLUGINS / 'gated.so'}}}\n",
+                     "plugins.other: ", "gated.so is plugin gated.capstan.dev as is plugins.gated; remedy: leave one of them out")
+
     def test_a_plugin_without_a_file(self):
         self.refused("plugins: {nothing: {}, other: {path: /nonexistent/other.so}}\n", "plugin \"nothing\": no nothing.so in",
                      "plugin \"other\": /nonexistent/other.so does not exist", code=3)
