@@ -126,6 +126,11 @@ void ClientExchange::begin(std::unique_ptr<ClientConnection> connection, bool re
     busy_ = true;
     reused_ = reused;
     connection_ = std::move(connection);
+    if (pool_->loop.now() >= request_.deadline) {
+        // A process that was stopped for a while: its timers come after its sockets.
+        fail_with(Code::timeout, "deadline passed");
+        return;
+    }
     parser_ =
         std::make_unique<Http1Parser>(Role::response, kHeaderBytesMax, request_.method == "HEAD");
     std::string bytes = request_head();
@@ -264,6 +269,10 @@ void ClientExchange::leave() {
     connecting_.reset();
     if (complete_) {
         give_back();
+    }
+    if (connection_ && request_.method != "GET" && request_.method != "HEAD") {
+        // Given up: the kernel must not go on trying to deliver it.
+        connection_->transport->drop_unsent();
     }
     connection_.reset();
     if (std::exchange(busy_, false)) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include <optional>
 
 namespace capstan::net {
@@ -320,6 +322,28 @@ TEST_F(HttpClientTest, EndsAtTheDeadline) {
     request.deadline = loop->now() + 20ms;
     EXPECT_EQ(send(std::move(request)).error().code, Code::timeout);
     client.reset();
+}
+
+// What a leader gave up at its fence must not arrive minutes later from the kernel's buffer.
+TEST_F(HttpClientTest, AWriteGivenUpIsNotDeliveredLater) {
+    constexpr std::size_t kBytes = 32u << 20;  // more than both kernels' buffers take
+    std::promise<void> given_up;
+    std::atomic<std::size_t> received{0};
+    {
+        RawServer server([&](RawConnection& c, int) {
+            given_up.get_future().wait_for(kLimit);
+            received = c.read_rest().size();
+        });
+        connect(server.endpoint());
+        HttpRequest request;
+        request.method = "PUT";
+        request.target = "/";
+        request.body.assign(kBytes, 'x');
+        request.deadline = loop->now() + 50ms;
+        EXPECT_EQ(send(std::move(request)).error().code, Code::timeout);
+        given_up.set_value();
+    }
+    EXPECT_LT(received, kBytes);
 }
 
 TEST_F(HttpClientTest, StaysSilentAfterCancel) {

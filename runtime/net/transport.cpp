@@ -68,6 +68,10 @@ public:
         lingering_ = true;
         state_->begin_linger();
     }
+    void drop_unsent() noexcept override {
+        const linger now{.l_onoff = 1, .l_linger = 0};
+        ::setsockopt(state_->socket.native_handle(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    }
     PeerSubject subject() const override {
         if (!state_->tls) {
             return {};

@@ -41,6 +41,8 @@ public:
     // can read our last words.
     // Requires: no write pending. Nothing else may be called afterwards but the destructor.
     virtual void close_gently() = 0;
+    // When it closes, the kernel takes back what it has not sent yet and resets the connection.
+    virtual void drop_unsent() noexcept = 0;
     virtual PeerSubject subject() const = 0;
 };
 
