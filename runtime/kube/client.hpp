@@ -11,6 +11,7 @@
 #include "runtime/kube/credentials.hpp"
 #include "runtime/kube/object.hpp"
 #include "runtime/kube/resources.hpp"
+#include "runtime/kube/write_gate.hpp"
 #include "runtime/net/http.hpp"
 #include "runtime/net/loop.hpp"
 
@@ -149,6 +150,7 @@ struct ClientOptions {
     std::string user_agent{"capstan"};
     TokenSource* tokens{nullptr};       // borrowed; nullptr: no bearer token
     ClientObserver* observer{nullptr};  // borrowed; may be nullptr
+    WriteGate* gate{nullptr};           // borrowed; nullptr: every write may be sent
 };
 
 struct ClientState;
@@ -164,9 +166,9 @@ public:
 
     using ObjectDone = std::function<void(Result<ObjectPtr>)>;
 
-    // Errors of all verbs: style 2.5 table (status.hpp), invalid for names that cannot be part of a
-    // URL, not_found when the kind is not served. The message begins with verb, resource and key:
-    // "patch statefulsets.apps foo/main: …".
+    // Errors of all verbs: style 2.5 table (status.hpp), cancelled (the gate refused), invalid for
+    // names that cannot be part of a URL, not_found when the kind is not served. The message begins
+    // with verb, resource and key: "patch statefulsets.apps foo/main: …".
     [[nodiscard]] CallHandle get(const GroupVersionKind& gvk,
                                  const ObjectKey& key,
                                  GetOptions options,

@@ -2,6 +2,7 @@
 
 #include "runtime/kube/status.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace capstan::kube {
@@ -128,6 +129,15 @@ void UnaryCall::send() {
                           {}});
         return;
     }
+    MonotonicTime deadline = deadline_;
+    if (client_->options.gate != nullptr && changes_something(spec_.method, spec_.target)) {
+        const Result<MonotonicTime> until = client_->options.gate->admit();
+        if (!until) {
+            finish_soon(until.error());
+            return;
+        }
+        deadline = std::min(deadline, until.value());
+    }
     auto headers = client_->headers(spec_.content_type, token_);
     if (!headers) {
         finish_soon(headers.error());
@@ -138,7 +148,7 @@ void UnaryCall::send() {
     request.target = spec_.target;
     request.headers = std::move(headers).value();
     request.body = spec_.body;  // kept for a second sending
-    request.deadline = deadline_;
+    request.deadline = deadline;
     started_ = client_->loop.now();
     client_->retire(std::move(exchange_));
     exchange_ = client_->http.send(std::move(request),

@@ -40,12 +40,12 @@ void Health::add(std::string_view name, Probe probe, std::string_view reason) {
                              Check{probe, false, std::string(reason.substr(0, kReasonBytesMax))});
 }
 
-void Health::ready(std::string_view name) {
+void Health::ready(std::string_view name, std::string_view note) {
     const std::scoped_lock lock(mutex_);
     const auto it = checks_.find(name);
     CAPSTAN_CHECK(it != checks_.end(), name);
     it->second.ok = true;
-    it->second.reason.clear();
+    it->second.reason = note.substr(0, kReasonBytesMax);
 }
 
 void Health::not_ready(std::string_view name, std::string_view reason) {
@@ -97,7 +97,8 @@ Health::Answer Health::render(Probe probe, std::string_view only, std::string_vi
         if (unknown.erase(name) != 0) {
             lines += "[+]" + name + " excluded: ok\n";
         } else if (check.ok) {
-            lines += "[+]" + name + " ok\n";
+            lines += "[+]" + name + " ok" +
+                     (check.reason.empty() ? "" : " (" + check.reason + ")") + "\n";
         } else {
             failed = true;
             lines += "[-]" + name + " failed: " + check.reason + "\n";

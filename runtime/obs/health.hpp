@@ -1,7 +1,8 @@
 // Health: named checks, each ready or with a reason, shown at /healthz and /readyz.
 //
 // The text says what is not ready and why; reasons are ours, never texts of a server or secrets.
-// Format after the Kubernetes API server's: "[+]name ok", "[-]name failed: reason". Thread: any.
+// Format after the Kubernetes API server's: "[+]name ok", "[+]name ok (note)", "[-]name failed:
+// reason". Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ class Health {
 public:
     // A check of /readyz, and of /healthz too when `probe` is healthz. It starts not ready.
     void add(std::string_view name, Probe probe, std::string_view reason);
-    void ready(std::string_view name);                               // requires: added
+    // `note`: shown behind "ok", "" for none. Requires: added.
+    void ready(std::string_view name, std::string_view note = {});
     void not_ready(std::string_view name, std::string_view reason);  // requires: added
     void remove(std::string_view name);
 
@@ -41,7 +43,7 @@ private:
     struct Check {
         Probe probe;
         bool ok;
-        std::string reason;
+        std::string reason;  // ok: the note
     };
     mutable std::mutex mutex_;  // guards checks_
     std::map<std::string, Check, std::less<>> checks_;

@@ -28,6 +28,10 @@ TEST(Health, IsReadyWhenEveryCheckIs) {
     EXPECT_EQ(health.render(Probe::readyz, "", "").body, "ok");
     EXPECT_EQ(health.render(Probe::readyz, "", "verbose").body,
               "[+]cache ok\nreadyz check passed\n");
+    health.ready("cache", "of yesterday");
+    EXPECT_EQ(health.render(Probe::readyz, "", "").body, "ok");
+    EXPECT_EQ(health.render(Probe::readyz, "", "verbose").body,
+              "[+]cache ok (of yesterday)\nreadyz check passed\n");
     health.not_ready("cache", "lost");
     EXPECT_EQ(health.render(Probe::readyz, "", "").status, 500);
     health.remove("cache");
