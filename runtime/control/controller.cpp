@@ -68,12 +68,12 @@ void Controller::set_running(bool running) {
     reopen();
 }
 
-// Called by the supervisor and by the loop: whoever comes last sees both conditions.
+// Called by the supervisor and by the loop: whoever comes last sees all conditions.
 void Controller::reopen() {
     bool start = false;
     {
         const std::lock_guard lock(mutex_);
-        open_ = running_ && synced_.load();
+        open_ = running_ && synced_.load() && unit_.core()->leading.load();
         start = open_ && !started_ && !stopping_;
         started_ = started_ || start;
     }

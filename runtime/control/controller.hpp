@@ -41,6 +41,7 @@ public:
     // [any]
     Result<void> enqueue(const ObjectKey& key, const queue::AddOptions& options);
     void set_running(bool running);               // the instance takes calls
+    void reopen();                                // a condition of dispatch has changed
     void stop();                                  // no further dispatch; workers end
     void replace_worker(const CallState& stuck);  // [lifecycle]
     bool workers_ended() const;
@@ -54,7 +55,6 @@ private:
     struct WatchState;
     struct Worker;
 
-    void reopen();
     Result<void> start_worker();
     void work(const std::shared_ptr<Worker>& self);
     // nullptr: no instance takes it
@@ -107,7 +107,7 @@ private:
     std::string waiting_for_;
     queue::WorkQueue queue_;
     bool running_{false};
-    bool open_{false};     // running and synced
+    bool open_{false};     // running, synced and leading
     bool started_{false};  // has workers
     bool stopping_{false};
     bool dropped_{false};  // an add found no room since the last refill began

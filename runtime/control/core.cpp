@@ -89,7 +89,8 @@ Core::Core(Parts p, RuntimeOptions o)
       metrics(parts.metrics),
       plugin_metrics(parts.metrics),
       http(parts.http_clients),
-      events(EventRecorder::make(*this)) {}
+      events(EventRecorder::make(*this)),
+      leading(!options.standby) {}
 
 Core::~Core() = default;
 

@@ -6,6 +6,7 @@
 #include "runtime/control/runtime.hpp"
 #include "runtime/control/writes.hpp"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -62,6 +63,7 @@ struct Core {
     HttpPool http;  // [io]
     // shared with its timers and calls in flight on the loop
     std::shared_ptr<EventRecorder> events;
+    std::atomic<bool> leading;  // workers and services may run
 
     MonotonicTime now() const noexcept { return parts.loop.now(); }
     std::uint64_t random();   // [any]

@@ -148,6 +148,15 @@ capstan_rc open(capstan_call* handle,
             state->client = std::move(client).value();
             net::HttpRequest request = w.request;
             request.deadline = state->head_deadline;
+            kube::WriteGate* const gate = core.parts.gate;
+            if (gate != nullptr && kube::changes_something(request.method, "")) {
+                const Result<MonotonicTime> until = gate->admit();
+                if (!until) {
+                    done(fail(until.error()));
+                    return 0;
+                }
+                request.deadline = std::min(request.deadline, until.value());
+            }
             net::StreamOptions options;
             options.body_follows = state->body_bytes != 0;
             options.body_bytes = state->body_bytes;

@@ -139,6 +139,13 @@ void Runtime::start() {
     }
 }
 
+void Runtime::lead() {
+    state_->core->leading.store(true);
+    for (const auto& unit : state_->units) {
+        unit->lead();
+    }
+}
+
 void Runtime::stop(std::chrono::nanoseconds grace, std::function<void(StopReport)> done) {
     State& s = *state_;
     CAPSTAN_CHECK(!s.done, "stop() was called twice");

@@ -7,6 +7,8 @@
 //     runtime.add({module->manifest(), &module->table(), …});
 //     runtime.start();
 //     …
+//     runtime.lead();  // only when options.standby
+//     …
 //     runtime.stop(30s, [&](const StopReport& report) { … });
 //
 // One plugin cannot stop another: each has its own workers, supervisor, services and instance. What
@@ -87,12 +89,18 @@ struct Parts {
     // called under a lock of the runtime's
     std::function<std::uint64_t()> random;
     std::function<std::optional<std::string>(const std::string&)> environment;  // for `select`
+    // asked before a plugin's HTTP requests that may change something, as `client` asks it for its
+    // own; nullptr: always
+    kube::WriteGate* gate{nullptr};
 };
 
 struct RuntimeOptions {
     std::string identity{"capstan"};  // reportingInstance of Events
     std::chrono::nanoseconds call_grace{kCallGrace};
     std::size_t queue_keys_max{queue::kKeysMax};  // per controller
+    // Until lead(): caches are filled, instances made, keys collected in the queues and routes
+    // served, but no worker and no service runs.
+    bool standby{false};
 };
 
 struct Plugin {
@@ -136,6 +144,8 @@ public:
     Result<void> add(Plugin plugin);
     // Starts watches and instances; returns at once. Progress shows in health ("plugin/<id>").
     void start();
+    // Ends the standby: workers and services start. Idempotent.
+    void lead();
     // Stops dispatch, cancels calls, waits until `grace` has passed at the most, stops and destroys
     // instances. `done` once.
     void stop(std::chrono::nanoseconds grace, std::function<void(StopReport)> done);

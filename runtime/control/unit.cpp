@@ -109,6 +109,13 @@ void Unit::stop(MonotonicTime deadline, std::function<void(std::vector<std::stri
     signal_->notify();
 }
 
+void Unit::lead() {
+    for (auto& controller : controllers_) {
+        controller->reopen();
+    }
+    signal_->notify();  // the supervisor starts the services
+}
+
 void Unit::drop_watches() {
     for (auto& controller : controllers_) {
         controller->drop_watches();

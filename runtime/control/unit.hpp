@@ -44,6 +44,7 @@ public:
     Result<void> attach(Plugin plugin);
     void set_short_name(std::string name) { short_name_ = std::move(name); }  // [startup]
     void start();  // watches and supervisor [io]
+    void lead();   // core()->leading has become true [io]
     // `stopped` runs on the loop with what is left. [io]
     void stop(MonotonicTime deadline, std::function<void(std::vector<std::string>)> stopped);
     void drop_watches();  // [io]

@@ -18,10 +18,12 @@ std::string rc_name(capstan_rc rc) {
 }  // namespace
 
 void Unit::supervise() {
-    if (make_instance()) {
-        start_services();
-    }
+    bool services_wait = make_instance();
     for (;;) {
+        if (services_wait && core_->leading.load()) {
+            services_wait = false;
+            start_services();
+        }
         const MonotonicTime now = core_->now();
         {
             const std::lock_guard lock(mutex_);
