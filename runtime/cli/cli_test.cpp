@@ -1,3 +1,4 @@
+#include "runtime/cli/election.hpp"
 #include "runtime/cli/pod_tokens.hpp"
 #include "runtime/cli/rbac.hpp"
 #include "runtime/cli/readiness.hpp"
@@ -130,10 +131,32 @@ TEST(Rbac, UnitesPermissionsAndGrantsOnce) {
     second.grants.push_back({{"x"}, {"y"}, {"patch"}, {"only"}});
     const json::Value role = cluster_role("r", {first, second});
     const json::Array& rules = *role.find("rules")->if_array();
-    ASSERT_EQ(rules.size(), 4U);  // one, one granted, Events and Leases of the host
+    ASSERT_EQ(rules.size(), 3U);  // one, one granted, Events of the host
     EXPECT_EQ(
         json::dump(rules[1]),
         R"({"apiGroups":["x"],"resources":["y"],"verbs":["patch"],"resourceNames":["only"]})");
+}
+
+TEST(Rbac, TheLeaseIsNamed) {
+    const json::Value role = lease_role("r", "ns", "capstan");
+    EXPECT_EQ(
+        json::dump(*role.find("rules")),
+        R"([{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["get","update"],)"
+        R"("resourceNames":["capstan"]},)"
+        R"({"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["create"]}])");
+    EXPECT_EQ(json::View(role)["metadata"]["namespace"].string_or(""), "ns");
+    EXPECT_FALSE(json::View(lease_role("r", "", "capstan"))["metadata"]["namespace"].present());
+}
+
+TEST(Election, IdentitiesAreNeverShared) {
+    std::uint64_t next = 1;
+    const auto random = [&next] { return next *= 0x9E3779B97F4A7C15ull; };
+    const std::string one = make_identity("pod-0", random), two = make_identity("pod-0", random);
+    EXPECT_NE(one, two);
+    EXPECT_TRUE(one.starts_with("pod-0_"));
+    EXPECT_EQ(one.size(), std::string("pod-0_").size() + 36);
+    EXPECT_EQ(one[one.find('_') + 15], '4') << "a version 4 UUID: " << one;
+    EXPECT_FALSE(make_identity("", random).starts_with("_"));
 }
 
 }  // namespace

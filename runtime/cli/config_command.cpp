@@ -52,12 +52,27 @@ int run_inspect(const std::vector<std::string>& files, bool as_json) {
     return all_good ? 0 : 3;
 }
 
-int run_rbac(const std::vector<std::string>& files, const std::string& name) {
+int run_rbac(const std::vector<std::string>& files,
+             const std::string& name,
+             const std::string& config) {
+    config::LeaderElectionConfig election;
+    if (!config.empty()) {
+        const auto loaded = config::load_operator_config(config);
+        if (!loaded) {
+            return complain(loaded.error(), 2);
+        }
+        election = loaded.value().leader_election;
+    }
     const auto manifests = manifests_of(files);
     if (!manifests) {
         return complain(manifests.error(), 3);
     }
     std::fputs(config::to_yaml(cluster_role(name, manifests.value())).c_str(), stdout);
+    if (election.enabled) {
+        const json::Value role =
+            lease_role(name + "-leader-election", election.lease_namespace, election.lease_name);
+        std::fputs(("---\n" + config::to_yaml(role)).c_str(), stdout);
+    }
     return 0;
 }
 

@@ -10,7 +10,10 @@ namespace capstan::cli {
 
 // 3 when one would not be loaded
 int run_inspect(const std::vector<std::string>& files, bool as_json);
-int run_rbac(const std::vector<std::string>& files, const std::string& name);
+// `config`: of the operator, "" for none: with leader election on, a Role for its Lease follows.
+int run_rbac(const std::vector<std::string>& files,
+             const std::string& name,
+             const std::string& config);
 struct WebhooksOptions {
     std::string name{"capstan"};  // of the configurations
     std::string service, ns, url, ca_file;

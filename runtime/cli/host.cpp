@@ -16,6 +16,9 @@ namespace {
 constexpr std::chrono::seconds kFirstContactMax{30};
 constexpr std::chrono::milliseconds kFirstContactPause{500};
 constexpr std::chrono::seconds kTrimAfter{5};
+// After a lost lease: time for calls to see that they are cancelled, and not more, since the next
+// leader is due.
+constexpr std::chrono::seconds kLostGrace{1};
 constexpr int kArenasMax = 2;  // of the allocator: a further one for each thread costs a MiB
 
 }  // namespace
@@ -48,12 +51,20 @@ Result<void> Host::connect() {
         log_.warn("the API server's certificate is not verified", {{"host", connection.host}});
     }
     tokens_ = connection.make_tokens(*loop_);
+    if (config_.leader_election.enabled) {
+        ElectionParts parts{*loop_, tokens_.get(), &observers_, log_, metrics_, health_, [this] {
+                                return random_();
+                            }};
+        CAPSTAN_TRY(election_,
+                    Election::create(std::move(parts), connection, config_.leader_election));
+    }
     CAPSTAN_TRY(http_, net::make_http_client(*loop_, connection.http));
     kube::ClientOptions options;
     options.host = connection.host;
     options.user_agent = "capstan/" CAPSTAN_VERSION;
     options.tokens = tokens_.get();
     options.observer = &observers_;
+    options.gate = election_ == nullptr ? nullptr : &election_->gate();
     client_ = std::make_unique<kube::Client>(*loop_, *http_, options);
     cache::CacheOptions cache_options;
     cache_options.random = [this] { return std::uniform_real_distribution<double>(0, 1)(random_); };
@@ -112,18 +123,46 @@ void Host::watch_signals() {
     }
 }
 
+void Host::stand_for_election() {
+    lease::ElectorHandler handler;
+    handler.elected = [this] {
+        if (!ended()) {
+            runtime_->lead();
+        }
+    };
+    handler.lost = [this](const std::string& why) { loss_ = why; };
+    election_->start(std::move(handler));
+}
+
 int Host::stop() {
+    const std::chrono::nanoseconds grace = loss_.empty() ? config_.graceful_stop : kLostGrace;
     std::optional<control::StopReport> report;
-    runtime_->stop(config_.graceful_stop,
-                   [&](control::StopReport done) { report = std::move(done); });
-    loop_->run_until([&] { return report.has_value(); },
-                     config_.graceful_stop + std::chrono::seconds(10));
+    runtime_->stop(grace, [&](control::StopReport done) { report = std::move(done); });
+    loop_->run_until([&] { return report.has_value(); }, grace + std::chrono::seconds(10));
     for (const std::string& left :
          report ? report->left : std::vector<std::string>{"the runtime did not report"}) {
         log_.warn("not stopped in time", {{"message", left}});
     }
+    const bool clean = report && report->clean();
+    if (election_ != nullptr && loss_.empty()) {
+        // Renewed until here. With work still running the next leader must wait for the lease.
+        const Result<void> released =
+            clean ? election_->release()
+                  : Result<void>(fail(Code::timeout, "not everything stopped in time"));
+        if (!released) {
+            log_.warn("lease not released; it runs out by itself",
+                      {{"error", released.error().message}});
+        }
+    }
     log_.info("stopped");
-    return report && report->clean() ? 0 : 1;
+    if (!loss_.empty()) {
+        return complain({Code::cancelled,
+                         loss_ + "; this process ends and writes nothing more; remedy: start it "
+                                 "again, it then stands by",
+                         {}},
+                        5);
+    }
+    return clean ? 0 : 1;
 }
 
 int Host::run() {
@@ -144,8 +183,11 @@ int Host::run() {
                              return net::make_http_client(*loop_, std::move(options));
                          },
                          [this] { return random_(); },
-                         environment};
-    runtime_ = std::make_unique<control::Runtime>(std::move(parts));
+                         environment,
+                         election_ == nullptr ? nullptr : &election_->gate()};
+    control::RuntimeOptions options;
+    options.standby = election_ != nullptr;
+    runtime_ = std::make_unique<control::Runtime>(std::move(parts), std::move(options));
     if (const int code = load_plugins(); code != 0) {
         return code;
     }
@@ -157,10 +199,13 @@ int Host::run() {
     }
     log_.info("starting", {{"version", CAPSTAN_VERSION}});
     runtime_->start();
+    if (election_ != nullptr) {
+        stand_for_election();
+    }
     // Discovery and the first lists leave holes behind.
     const auto trim = loop_->at(loop_->now() + kTrimAfter, [] { ::malloc_trim(0); });
-    while (!stop_asked_) {
-        loop_->run_until([this] { return stop_asked_; }, std::chrono::hours(24));
+    while (!ended()) {
+        loop_->run_until([this] { return ended(); }, std::chrono::hours(24));
     }
     return stop();
 }

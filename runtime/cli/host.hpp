@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/cache/cache.hpp"
+#include "runtime/cli/election.hpp"
 #include "runtime/cli/observers.hpp"
 #include "runtime/cli/review.hpp"
 #include "runtime/config/operator_config.hpp"
@@ -57,6 +58,8 @@ private:
                                 net::ServerHandler handler,
                                 std::chrono::milliseconds idle_timeout);
     Result<void> listen_for_reviews();
+    void stand_for_election();
+    bool ended() const { return stop_asked_ || !loss_.empty(); }
     int stop();
 
     const config::OperatorConfig config_;
@@ -69,6 +72,7 @@ private:
     std::unique_ptr<control::Threads> threads_;
     std::mt19937_64 random_;
     std::unique_ptr<kube::TokenSource> tokens_;
+    std::unique_ptr<Election> election_;  // nullptr: this process leads without asking anyone
     std::unique_ptr<net::HttpClient> http_;
     std::unique_ptr<kube::Client> client_;
     std::unique_ptr<cache::Cache> cache_;
@@ -79,6 +83,7 @@ private:
     std::vector<std::unique_ptr<net::CertificateWatcher>> certificates_;  // of servers_
     std::vector<std::unique_ptr<net::Watch>> signals_;
     bool stop_asked_{false};
+    std::string loss_;  // of leadership: one sentence
     std::size_t loaded_{0};
 };
 

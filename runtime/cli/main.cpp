@@ -59,6 +59,10 @@ void add_host_commands(CLI::App& app,
     CLI::App* rbac =
         app.add_subcommand("rbac", "Print the ClusterRole an operator with these plugins needs");
     rbac->add_option("files", files, "plugin files")->required();
+    rbac->add_option(
+        "--config",
+        run.config,
+        "operator configuration: with leader election on, a Role for its Lease follows");
     rbac->add_option("--name", role, "name of the ClusterRole")->capture_default_str();
     CLI::App* config =
         app.add_subcommand("config", "Check or print a configuration file")->require_subcommand(1);
@@ -131,7 +135,7 @@ int main(int argc, char** argv) {
     app.require_subcommand(1);
     app.footer(
         "Exit codes: 0 good, 1 failed, 2 usage or configuration, 3 plugin, 4 API server or etcd "
-        "unreachable.");
+        "unreachable, 5 leadership lost.");
     UpOptions up;
     RunOptions run_options;
     ResourceOptions resources;
@@ -167,7 +171,7 @@ int main(int argc, char** argv) {
         return run_inspect(files, json);
     }
     if (name == "rbac") {
-        return run_rbac(files, role);
+        return run_rbac(files, role, run_options.config);
     }
     if (name == "webhooks") {
         return run_webhooks(files, webhooks);

@@ -36,11 +36,33 @@ json::Value cluster_role(const std::string& name, const std::vector<plugin::Mani
         std::for_each(manifest.grants.begin(), manifest.grants.end(), add);
     }
     add({{"", "events.k8s.io"}, {"events"}, {"create", "patch"}, {}});
-    add({{"coordination.k8s.io"}, {"leases"}, {"get", "create", "update"}, {}});
     return {
         {"apiVersion", "rbac.authorization.k8s.io/v1"},
         {"kind", "ClusterRole"},
         {"metadata", {{"name", name}}},
+        {"rules", std::move(rules)},
+    };
+}
+
+json::Value lease_role(const std::string& name, const std::string& ns, const std::string& lease) {
+    json::Value metadata = {{"name", name}};
+    if (!ns.empty()) {
+        metadata.set("namespace", ns);
+    }
+    const auto rule = [](json::Value verbs) {
+        return json::Value{{"apiGroups", json::list({"coordination.k8s.io"})},
+                           {"resources", json::list({"leases"})},
+                           {"verbs", std::move(verbs)}};
+    };
+    json::Value named = rule(json::list({"get", "update"}));
+    named.set("resourceNames", json::list({lease}));
+    json::Value rules = json::list();
+    rules.push_back(std::move(named));
+    rules.push_back(rule(json::list({"create"})));
+    return {
+        {"apiVersion", "rbac.authorization.k8s.io/v1"},
+        {"kind", "Role"},
+        {"metadata", std::move(metadata)},
         {"rules", std::move(rules)},
     };
 }

@@ -93,9 +93,6 @@ std::vector<std::string> unsupported_settings(const config::OperatorConfig& conf
         const char* what;
     };
     const Setting settings[] = {
-        {config.leader_election.enabled,
-         "/leaderElection/enabled",
-         "this version has no leader election; run one replica and write false"},
         {!config.namespaces.empty(),
          "/namespaces",
          "this version watches all namespaces; leave it empty"},

@@ -21,6 +21,12 @@ Result<config::OperatorConfig> load_config(const RunOptions& options) {
         config.plugins["custodian"] = {};
     }
     if (options.profile == "steward") {
+        if (config.leader_election.enabled) {
+            return fail(Code::invalid,
+                        options.config +
+                            ": /leaderElection/enabled: a steward works for its own pod and is "
+                            "never elected; write false");
+        }
         config.plugins.try_emplace("steward-bridge");
         config.api.enabled = true;
         config.api.port = static_cast<std::uint16_t>(

@@ -16,8 +16,8 @@ struct RunOptions {
 };
 
 // Exit code: 0 stopped in order, 1 something did not stop in time, 2 configuration, 3 no plugin can
-// be loaded (validate_only: any cannot), 4 API server unreachable. A plugin file that is refused
-// while others are good is logged and keeps readiness down.
+// be loaded (validate_only: any cannot), 4 API server unreachable, 5 leadership lost. A plugin file
+// that is refused while others are good is logged and keeps readiness down.
 int run(const RunOptions& options);
 
 }  // namespace capstan::cli

@@ -91,17 +91,30 @@ void read_election(Reader& reader, LeaderElectionConfig& election) {
     reader.boolean("enabled", election.enabled);
     reader.text("leaseName", election.lease_name);
     reader.text("leaseNamespace", election.lease_namespace);
+    reader.text("identity", election.identity);
     reader.duration("leaseDuration", election.lease_duration, seconds(1), hours(1));
     reader.duration("renewDeadline", election.renew_deadline, milliseconds(500), hours(1));
     reader.duration("retryPeriod", election.retry_period, milliseconds(100), hours(1));
     if (!is_dns_name(election.lease_name)) {
         reader.problem("leaseName", "\"" + election.lease_name + "\" is no object name");
     }
+    if (!election.lease_namespace.empty() && !is_dns_name(election.lease_namespace)) {
+        reader.problem("leaseNamespace",
+                       "\"" + election.lease_namespace + "\" is no namespace name");
+    }
+    if (!election.identity.empty() && !is_dns_name(election.identity)) {
+        reader.problem("identity",
+                       "\"" + election.identity +
+                           "\" is no name; use lower case letters, digits, \"-\" and \".\", as in "
+                           "a pod's name");
+    }
     if (election.lease_duration <= election.renew_deadline) {
-        reader.problem("leaseDuration", "must be longer than renewDeadline");
+        reader.problem("leaseDuration",
+                       "must be longer than renewDeadline; raise it, or lower renewDeadline");
     }
     if (election.renew_deadline * 5 <= election.retry_period * 6) {
-        reader.problem("renewDeadline", "must be longer than 1.2 x retryPeriod");
+        reader.problem("renewDeadline",
+                       "must be longer than 1.2 x retryPeriod; raise it, or lower retryPeriod");
     }
 }
 

@@ -61,6 +61,7 @@ struct LeaderElectionConfig {
     bool enabled{false};
     std::string lease_name{"capstan"};
     std::string lease_namespace;  // empty: the namespace the process runs in
+    std::string identity;         // empty: the host's name; a random part is always added
     std::chrono::nanoseconds lease_duration{std::chrono::seconds(15)};
     std::chrono::nanoseconds renew_deadline{std::chrono::seconds(10)};
     std::chrono::nanoseconds retry_period{std::chrono::seconds(2)};

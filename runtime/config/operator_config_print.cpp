@@ -93,6 +93,7 @@ json::Value to_json(const OperatorConfig& config) {
          {{"enabled", config.leader_election.enabled},
           {"leaseName", config.leader_election.lease_name},
           {"leaseNamespace", config.leader_election.lease_namespace},
+          {"identity", config.leader_election.identity},
           {"leaseDuration", duration_text(config.leader_election.lease_duration)},
           {"renewDeadline", duration_text(config.leader_election.renew_deadline)},
           {"retryPeriod", duration_text(config.leader_election.retry_period)}}},

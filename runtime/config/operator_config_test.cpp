@@ -52,7 +52,8 @@ TEST(OperatorConfig, ReadsEveryKey) {
             "limits: {requestsInFlight: 5, requestTimeout: 5s, reconcileTimeout: 1m, "
             "cacheSyncTimeout: 1m30s}\n"
             "gracefulStop: 0\n"
-            "leaderElection: {enabled: true, leaseName: l, leaseNamespace: n, leaseDuration: 30s, "
+            "leaderElection: {enabled: true, leaseName: l, leaseNamespace: n, identity: i, "
+            "leaseDuration: 30s, "
             "renewDeadline: 20s, retryPeriod: 4s}\n")
             .value();
     EXPECT_EQ(config.plugins.size(), 3u);
@@ -70,6 +71,7 @@ TEST(OperatorConfig, ReadsEveryKey) {
     EXPECT_EQ(config.limits.cache_sync_timeout, std::chrono::seconds(90));
     EXPECT_EQ(config.graceful_stop, std::chrono::seconds(0));
     EXPECT_EQ(config.leader_election.lease_namespace, "n");
+    EXPECT_EQ(config.leader_election.identity, "i");
 }
 
 TEST(OperatorConfig, ReportsEverythingAtOnce) {
@@ -121,6 +123,12 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedRow{"renew_short",
                    "leaderElection: {leaseDuration: 15s, renewDeadline: 12s, retryPeriod: 10s}\n",
                    "must be longer than 1.2 x retryPeriod"},
+        RefusedRow{"lease_namespace",
+                   "leaderElection: {leaseNamespace: \"A b\"}\n",
+                   "/leaderElection/leaseNamespace: \"A b\" is no namespace name"},
+        RefusedRow{"identity",
+                   "leaderElection: {identity: \"Pod 0\"}\n",
+                   "/leaderElection/identity: \"Pod 0\" is no name; use lower case letters"},
         RefusedRow{"same_port",
                    "listeners: {ops: {port: 8080}, api: {port: 8080}}\n",
                    "ops and api have the same port 8080"},

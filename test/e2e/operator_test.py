@@ -178,9 +178,14 @@ class WrongConfiguration(unittest.TestCase):
                      "plugin gated.capstan.dev: featureGates: unknown feature gate EtcdMember; known are Sealed, Shared")
 
     def test_settings_this_version_does_not_obey(self):
-        self.refused("plugins: {etcd: {}}\nleaderElection: {enabled: true}\nnamespaces: [a]\nlimits: {requestTimeout: 5s}\n",
-                     "/leaderElection/enabled: this version has no leader election", "/namespaces: this version watches all",
-                     "/limits/requestTimeout: this version cannot change it")
+        self.refused("plugins: {etcd: {}}\nnamespaces: [a]\nlimits: {requestTimeout: 5s}\n",
+                     "/namespaces: this version watches all", "/limits/requestTimeout: this version cannot change it")
+
+    def test_a_steward_is_never_elected(self):
+        config = self.directory.write("steward.yaml", HEAD + "plugins: {steward-bridge: {}}\nleaderElection: {enabled: true}\n")
+        done = self.directory.run(config, self.kubeconfig, "--profile", "steward", "--validate-only")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("/leaderElection/enabled: a steward works for its own pod", done.stderr)
 
     def test_a_file_that_is_another_plugin_is_named(self):
         config = self.directory.write("operator.yaml", HEAD + LISTENERS + f"plugins: {{etcd: {{path: {TEST_PLUGINS / 'gated.so'}}}}}\n")
