@@ -31,19 +31,29 @@ TEST(TextTable, ShowsTheColumnsOfAServersTable) {
 
 TEST(PodTokens, VerifiesItsOwnAndNothingElse) {
     const PodTokens tokens("key"), others("another key");
-    const std::string token = tokens.issue({"ns", "account", "pod-0", "uid-1"});
-    const auto identity = tokens.verify(token);
+    const WallTime now{std::chrono::hours(480'000)};
+    const std::string token = tokens.issue({"ns", "account", "pod-0", "uid-1"}, now);
+    const auto identity = tokens.verify(token, now);
     ASSERT_TRUE(identity);
     EXPECT_EQ(
         identity->ns + "/" + identity->service_account + "/" + identity->pod + "/" + identity->uid,
         "ns/account/pod-0/uid-1");
-    EXPECT_FALSE(others.verify(token));
+    EXPECT_FALSE(others.verify(token, now));
     for (std::size_t i = 0; i < token.size(); ++i) {
         std::string changed = token;
         changed[i] = changed[i] == '1' ? '2' : '1';
-        EXPECT_FALSE(tokens.verify(changed)) << i;
-        EXPECT_FALSE(tokens.verify(std::string_view(token).substr(0, i))) << i;
+        EXPECT_FALSE(tokens.verify(changed, now)) << i;
+        EXPECT_FALSE(tokens.verify(std::string_view(token).substr(0, i), now)) << i;
     }
+}
+
+TEST(PodTokens, EndWithTheirTime) {
+    const PodTokens tokens("key");
+    const WallTime now{std::chrono::hours(480'000)};
+    const WallTime end = now + std::chrono::minutes(10);
+    const std::string token = tokens.issue({"ns", "account", {}, {}}, now, end);
+    EXPECT_TRUE(tokens.verify(token, end - std::chrono::seconds(1)));
+    EXPECT_FALSE(tokens.verify(token, end));
 }
 
 json::Value etcd(json::Value status, int generation = 2) {

@@ -69,8 +69,10 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::create(net::IoLoop& loop,
     CAPSTAN_TRY(cluster->open_directory());
     CAPSTAN_TRY(cluster->start_server());
     CAPSTAN_TRY(cluster->install_crds());
-    CAPSTAN_TRY(cluster->start_node());
-    if (cluster->options_.with_operator) {
+    if (cluster->options_.parts != ClusterParts::api_only) {
+        CAPSTAN_TRY(cluster->start_node());
+    }
+    if (cluster->options_.parts == ClusterParts::all) {
         CAPSTAN_TRY(cluster->start_operator());
     }
     return cluster;
@@ -81,7 +83,7 @@ Result<void> LocalCluster::open_directory() {
     auto etcd_dir = find_etcd_dir(options_.dir, options_.etcd_dir);
     if (etcd_dir) {
         etcd_dir_ = std::move(etcd_dir).value();
-    } else if (options_.with_operator) {  // who only ends things starts no etcd
+    } else if (options_.parts == ClusterParts::all) {  // the others start no etcd
         return fail(etcd_dir.error());
     }
     CAPSTAN_TRY(identity_, LocalIdentity::load_or_create(options_.dir, loop_.wall_now()));
@@ -105,13 +107,14 @@ Result<void> LocalCluster::start_server() {
     options.data_dir = options_.dir + "/state";
     options.seed = static_cast<std::uint64_t>(loop_.wall_now().time_since_epoch().count());
     options.on_notice = options_.notice;
-    options.service_account_token = [this](const std::string& ns, const std::string& name) {
-        return tokens_->issue({ns, name, {}, {}});
-    };
+    options.service_account_token =
+        [this](const std::string& ns, const std::string& name, WallTime from, WallTime to) {
+            return tokens_->issue({ns, name, {}, {}}, from, to);
+        };
     CAPSTAN_TRY(server_, local::ApiServer::create(loop_, std::move(options)));
     client_ = std::make_unique<LocalClient>(*server_);
     authenticator_.set_verifier([this](std::string_view token) -> std::optional<local::User> {
-        const auto pod = tokens_->verify(token);
+        const auto pod = tokens_->verify(token, loop_.wall_now());
         return pod ? std::optional(user_of(*pod)) : std::nullopt;
     });
     local::HttpBindingOptions binding;
@@ -169,7 +172,8 @@ Result<void> LocalCluster::start_node() {
     options.api_ca_pem = identity_.ca_pem;
     options.issue_token = [this](const local::TokenRequest& request) -> Result<std::string> {
         return tokens_->issue(
-            {request.ns, request.service_account, request.pod_name, request.pod_uid});
+            {request.ns, request.service_account, request.pod_name, request.pod_uid},
+            loop_.wall_now());
     };
     options.http_client = [this](net::HttpClientOptions http) {
         return net::make_http_client(loop_, std::move(http));
@@ -262,7 +266,13 @@ Result<void> LocalCluster::start_operator() {
 }
 
 void LocalCluster::stop(std::function<void()> done) {
-    const auto stop_node = [this, done = std::move(done)] { node_->stop_all(done); };
+    const auto stop_node = [this, done = std::move(done)] {
+        if (node_) {
+            node_->stop_all(done);
+        } else {
+            done();
+        }
+    };
     if (operator_) {
         operator_->stop(stop_node);
     } else {

@@ -24,15 +24,22 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace capstan::cli {
+
+enum class ClusterParts : std::uint8_t {
+    all,
+    no_operator,  // to end what an earlier one left
+    api_only,     // neither node nor operator
+};
 
 struct LocalClusterOptions {
     std::string dir;  // absolute
     std::uint16_t port{0};
     std::string config;    // operator configuration file, or empty
     std::string etcd_dir;  // or empty
-    bool with_operator{true};
+    ClusterParts parts{ClusterParts::all};
     std::function<void(const std::string&)> notice;  // a line for people
 };
 
@@ -44,7 +51,10 @@ public:
     ~LocalCluster();
 
     LocalClient& client() noexcept { return *client_; }
-    local::Node& node() noexcept { return *node_; }
+    // What the node still has to do, in words; nothing without a node.
+    std::vector<std::string> awaited() const {
+        return node_ ? node_->awaited() : std::vector<std::string>{};
+    }
     const std::string& url() const noexcept { return url_; }
     std::string kubeconfig_path() const { return options_.dir + "/kubeconfig"; }
     const std::string& binary() const { return paths_.binary; }

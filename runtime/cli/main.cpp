@@ -32,6 +32,7 @@ void add_local_commands(CLI::App& app, UpOptions& up, std::string& down_dir, lon
         ->capture_default_str()
         ->check(CLI::Range(1, 86'400));
     command->add_flag("--once", up.once, "end after a put and a get through the cluster");
+    command->add_flag("--api-only", up.api_only, "start the API server alone")->group("");
     CLI::App* down =
         app.add_subcommand("down", "End what a killed `capstan up` left running; data stays");
     down->add_option("--dir", down_dir, "the directory of `up`")->capture_default_str();

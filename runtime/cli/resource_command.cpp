@@ -190,6 +190,12 @@ int run_apply(const ResourceOptions& options) {
         exit_code_of(objects.error());
         return 2;
     }
+    if (objects.value().empty()) {
+        std::fprintf(stderr,
+                     "capstan apply: %s: holds no object; remedy: see examples/etcd-1.yaml\n",
+                     options.files.front().c_str());
+        return 2;
+    }
     int code = 0;
     for (const Named& object : objects.value()) {
         const auto applied =

@@ -173,7 +173,7 @@ std::vector<std::string> Up::awaited(std::string& refused) {
         lines.insert(lines.end(), readiness.awaits.begin(), readiness.awaits.end());
     }
     // What the objects say may be from an earlier run; the node knows what runs now.
-    const auto pods = cluster_.node().awaited();
+    const auto pods = cluster_.awaited();
     lines.insert(lines.end(), pods.begin(), pods.end());
     for (std::string& line : lines) {
         std::replace(line.begin(), line.end(), '\n', ' ');
@@ -312,8 +312,12 @@ int run_up(const UpOptions& given) {
         return complain(paths.error(), 2);
     }
     const auto loop = net::make_loop();
-    LocalClusterOptions parts{
-        absolute_path(options.dir), options.port, options.config, options.etcd_dir, true, say};
+    LocalClusterOptions parts{absolute_path(options.dir),
+                              options.port,
+                              options.config,
+                              options.etcd_dir,
+                              options.api_only ? ClusterParts::api_only : ClusterParts::all,
+                              say};
     auto cluster = LocalCluster::create(*loop, paths.value(), std::move(parts));
     if (!cluster) {
         return complain(cluster.error(), exit_code_of(cluster.error()));
@@ -354,8 +358,8 @@ int run_down(const std::string& dir) {
         return complain(paths.error(), 2, kDown);
     }
     const auto loop = net::make_loop();
-    auto cluster =
-        LocalCluster::create(*loop, paths.value(), {absolute_path(dir), 0, {}, {}, false, say});
+    auto cluster = LocalCluster::create(
+        *loop, paths.value(), {absolute_path(dir), 0, {}, {}, ClusterParts::no_operator, say});
     if (!cluster) {
         return complain(cluster.error(), exit_code_of(cluster.error()), kDown);
     }

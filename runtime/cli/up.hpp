@@ -20,6 +20,7 @@ struct UpOptions {
     // operator configuration to start from; empty: the built-in one
     std::string config;
     std::string etcd_dir;  // holds the program etcd; empty: see find_etcd_dir
+    bool api_only{false};  // the API server alone: no node, no operator, no etcd needed
 };
 
 // Both return the process's exit code (decisions in docs/operations.md): 0, 1 not ready in time, 2

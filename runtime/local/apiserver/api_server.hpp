@@ -44,8 +44,10 @@ struct ApiServerOptions {
     // Content of pods/log for the core's handle(); null: 501. The HTTP binding
     // may stream it instead.
     std::function<ApiResponse(const PodLogRequest&)> pod_log;
-    // serviceaccounts/token: a bearer token for (namespace, name); null: 404 on the subresource.
-    std::function<std::string(const std::string& ns, const std::string& name)>
+    // serviceaccounts/token: a bearer token for (namespace, name), good in [from, to); null: 404 on
+    // the subresource.
+    std::function<std::string(
+        const std::string& ns, const std::string& name, WallTime from, WallTime to)>
         service_account_token;
     // A line for people: a torn log tail was cut, a snapshot could not be written. May be null.
     std::function<void(const std::string& message)> on_notice;

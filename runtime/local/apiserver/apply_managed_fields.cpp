@@ -40,9 +40,6 @@ std::string manager_text(const ManagedEntry& entry) {
     }
     if (!entry.apply) {
         text += " using " + entry.api_version;
-        if (!entry.time.empty()) {
-            text += " at " + entry.time;
-        }
     }
     return text;
 }
@@ -55,11 +52,11 @@ StatusError apply_conflict(const std::vector<std::pair<const ManagedEntry*, Fiel
     std::size_t count = 0;
     for (const auto& [entry, fields] : conflicts) {
         const auto paths = fields.paths();
-        listing += (listing.empty() ? "conflicts with " : "; conflicts with ") +
+        listing += (listing.empty() ? "conflicts with " : "\nconflicts with ") +
                    manager_text(*entry) + ":";
         for (const FieldPath& path : paths) {
             const std::string field = to_text(path);
-            listing += " " + field + (&path == &paths.back() ? "" : ",");
+            listing += "\n- " + field;
             error.causes.push_back(
                 {"FieldManagerConflict", "conflict with " + manager_text(*entry), field});
             ++count;
@@ -118,26 +115,25 @@ void cap_update_managers(ManagedFields& entries) {
     }
 }
 
+// [{}]: the client wants to start anew.
 bool is_reset(const json::Value& field) {
     const json::Array* items = field.if_array();
-    if (items == nullptr) {
-        return false;
-    }
-    return items->empty() ||
-           (items->size() == 1 && (*items)[0].is_object() && (*items)[0].if_object()->empty());
+    return items != nullptr && items->size() == 1 && (*items)[0].is_object() &&
+           (*items)[0].if_object()->empty();
 }
 
-// The managers a write starts from: those the client sent, else the live ones.
-ManagedFields managers_of(const json::Value* live, const json::Value& updated) {
+// The managers a write starts from: those the client sent to the main resource, else the live ones.
+ManagedFields managers_of(const json::Value* live, const json::Value& updated, bool main) {
     const json::Value* metadata = updated.find("metadata");
     const json::Value* sent = metadata == nullptr ? nullptr : metadata->find("managedFields");
-    if (sent != nullptr && is_reset(*sent)) {
+    if (main && sent != nullptr && is_reset(*sent)) {
         return {};
     }
-    if (sent != nullptr && sent->is_array()) {
-        return decode_managed_fields(updated);
+    ManagedFields entries;
+    if (main && sent != nullptr) {
+        entries = decode_managed_fields(updated);
     }
-    return live == nullptr ? ManagedFields{} : decode_managed_fields(*live);
+    return entries.empty() && live != nullptr ? decode_managed_fields(*live) : entries;
 }
 
 ManagedEntry* find_entry(ManagedFields& entries, const WriteIdentity& identity, bool apply) {
@@ -227,7 +223,12 @@ void track_update(const json::Value* live,
                   json::Value& updated,
                   const ObjectSchema& schema,
                   const WriteIdentity& identity) {
-    ManagedFields entries = managers_of(live, updated);
+    ManagedFields entries = managers_of(live, updated, identity.subresource.empty());
+    if (live != nullptr && entries.empty()) {
+        // Nobody tracks this object; the first apply will.
+        updated["metadata"].erase("managedFields");
+        return;
+    }
     const json::Value nothing = json::object();
     const Comparison change = compare(live == nullptr ? nothing : *live, updated, schema);
     ManagedEntry* own = find_entry(entries, identity, false);
@@ -274,7 +275,7 @@ Answer<json::Value> apply_config(const json::Value* live,
         // The object was written before anybody tracked it: whoever did owns all of it.
         ManagedEntry before{
             "before-first-apply", false, identity.api_version, {}, identity.time, {}};
-        before.set = compare(nothing, base, schema).added;
+        before.set = compare(nothing, base, schema).added.recursive_difference(reset);
         strip_unowned(before.set);
         entries.push_back(std::move(before));
     }
@@ -292,10 +293,14 @@ Answer<json::Value> apply_config(const json::Value* live,
         for (const ManagedEntry& entry : entries) {
             owned.add(entry.set);
         }
+        owned.insert({"f:metadata"});  // holds the name, which everybody states and nobody owns
         merged =
             remove_fields(merged, last.with_parents().difference(owned.with_parents()), schema);
     }
-    const Comparison change = compare(base, merged, schema);
+    Comparison change = compare(base, merged, schema);
+    for (FieldSet* fields : {&change.added, &change.removed, &change.modified}) {
+        *fields = fields->recursive_difference(reset);
+    }
     FieldSet written = change.added;
     written.add(change.modified);
     std::vector<std::pair<const ManagedEntry*, FieldSet>> conflicts;
@@ -309,7 +314,9 @@ Answer<json::Value> apply_config(const json::Value* live,
         return refuse(apply_conflict(conflicts));
     }
     take_from_others(entries, own, change);
-    own->time = identity.time;
+    if (!change.same()) {
+        own->time = identity.time;
+    }
     encode_managed_fields(std::move(entries), merged);
     keep_old_if_only_times_differ(live, merged);
     return merged;

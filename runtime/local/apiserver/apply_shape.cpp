@@ -44,6 +44,16 @@ const SchemaNode* object_meta_schema() {
     return kNode.get();
 }
 
+// Below a field whose content the schema does not tell.
+const SchemaNode* untyped_schema() {
+    static const std::unique_ptr<SchemaNode> kNode = [] {
+        auto node = std::make_unique<SchemaNode>();
+        node->preserve_unknown_fields = true;
+        return node;
+    }();
+    return kNode.get();
+}
+
 }  // namespace
 
 Shape shape_of(const SchemaNode* node, const json::Value& value) {
@@ -65,11 +75,16 @@ const SchemaNode* member_schema(const SchemaNode* node, std::string_view name, b
     if (at_root && name == "metadata") {
         return object_meta_schema();
     }
-    return node == nullptr ? nullptr : node->child(name);
+    if (node == nullptr) {
+        return nullptr;
+    }
+    const SchemaNode* child = node->child(name);
+    return child == nullptr && node->preserve_unknown_fields ? untyped_schema() : child;
 }
 
 bool is_open_member(const SchemaNode* node, std::string_view name) {
-    return node != nullptr && node->additional_properties != nullptr &&
+    return node != nullptr &&
+           (node->additional_properties != nullptr || node->preserve_unknown_fields) &&
            node->property(name) == nullptr;
 }
 
@@ -93,13 +108,15 @@ std::optional<std::string> item_element(const SchemaNode* list,
         }
         if (value == nullptr) {
             // The one default that matters in builtin lists (Service and container ports).
-            if (key != "protocol") {
-                return std::nullopt;
+            if (key == "protocol") {
+                found.emplace_back(key, json::Value("TCP"));
             }
-            found.emplace_back(key, json::Value("TCP"));
             continue;
         }
         found.emplace_back(key, *value);
+    }
+    if (found.empty()) {
+        return std::nullopt;
     }
     return "k:" + json::dump(json::Value(std::move(found)));
 }

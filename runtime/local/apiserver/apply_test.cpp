@@ -203,6 +203,7 @@ TEST_F(Apply, ClientsMayRewriteManagedFields) {
 
 TEST_F(Apply, OldUpdateManagersMergeIntoOne) {
     json::Value live = object(R"({"open":{}})");
+    track_update(nullptr, live, {schema_.root()}, as("u", "2026-01-01T00:00:00Z"));
     for (int i = 0; i < 14; ++i) {
         json::Value next = live;
         next["spec"]["open"].set("k" + std::to_string(i), "v");

@@ -7,13 +7,8 @@
 namespace capstan::local {
 namespace {
 
-// A JSON null is treated as absent, as the typed decoders of the real server do.
-const json::Value* present(const json::Value* value) {
-    return value == nullptr || value->is_null() ? nullptr : value;
-}
-
 bool is_empty(const json::Value* value) {
-    if (value == nullptr) {
+    if (value == nullptr || value->is_null()) {
         return true;
     }
     const json::Object* members = value->if_object();
@@ -52,9 +47,7 @@ Result<void> fill_list(const json::Array& items,
         auto element = item_element(node, shape, item);
         if (!element) {
             return fail(Code::invalid,
-                        "associative list with keys has an element that omits key field \"" +
-                            (node->map_keys.empty() ? std::string() : node->map_keys.front()) +
-                            "\"");
+                        "associative list with keys has an element that omits all key fields");
         }
         const auto [at, added] = set.children.try_emplace(std::move(*element));
         if (!added) {
@@ -85,21 +78,30 @@ public:
     explicit Comparer(Comparison& out) : out_(out) {}
 
     void run(const json::Value* left, const json::Value* right, const SchemaNode* node) {
-        left = present(left);
-        right = present(right);
         if (left == nullptr && right == nullptr) {
             return;
         }
         if (left != nullptr && right != nullptr && *left == *right) {
             return;
         }
-        const Shape left_shape = left == nullptr ? Shape::leaf : shape_of(node, *left);
-        const Shape right_shape = right == nullptr ? Shape::leaf : shape_of(node, *right);
-        if (left != nullptr && right != nullptr && left_shape != right_shape) {
-            walk(left, nullptr, node, left_shape);  // the type changed: one goes, another comes
-            walk(nullptr, right, node, right_shape);
+        // Nothing and null take whatever shape the other side has.
+        const bool no_left = left == nullptr || left->is_null();
+        const bool no_right = right == nullptr || right->is_null();
+        const Shape left_shape = no_left ? Shape::leaf : shape_of(node, *left);
+        const Shape right_shape = no_right ? Shape::leaf : shape_of(node, *right);
+        if (!no_left && !no_right && left_shape != right_shape) {
+            // The type changed: what is below goes or comes, the value itself is another.
+            if (left_shape == Shape::leaf || right_shape == Shape::leaf) {
+                leaf(left, right);
+            }
+            if (left_shape != Shape::leaf && !is_empty(left)) {
+                walk(left, nullptr, node, left_shape);
+            }
+            if (right_shape != Shape::leaf && !is_empty(right)) {
+                walk(nullptr, right, node, right_shape);
+            }
         } else {
-            walk(left, right, node, left == nullptr ? right_shape : left_shape);
+            walk(left, right, node, no_left ? right_shape : left_shape);
         }
         if (left == nullptr) {
             out_.added.insert(path_);
@@ -217,60 +219,91 @@ json::Value merge_map(const json::Value& live,
     return json::Value(std::move(out));
 }
 
-// Items keep the order of `config`; those only in `live` stay where they stood
-// among their neighbours.
-json::Value merge_list(const json::Array& live,
-                       const json::Array& config,
-                       const SchemaNode* node,
-                       Shape shape) {
-    std::vector<std::string> live_elements;
-    std::vector<std::string> config_elements;
-    for (const json::Value& item : live) {
-        live_elements.push_back(item_element(node, shape, item).value_or("i:live"));
-    }
-    for (const json::Value& item : config) {
-        config_elements.push_back(item_element(node, shape, item).value_or("i:config"));
-    }
-    const std::set<std::string_view> in_config(config_elements.begin(), config_elements.end());
-    const auto merge_with_live = [&](std::size_t at) {
-        for (std::size_t i = 0; i < live.size(); ++i) {
-            if (live_elements[i] == config_elements[at]) {
-                return merge_value(live[i], config[at], node->items.get(), false);
+// Two lists of items with keys become one: items that both have keep the order of `config`, those
+// of one side stay where they stood among the shared ones, live before config.
+class ListMerger {
+public:
+    ListMerger(const json::Array& live,
+               const json::Array& config,
+               const SchemaNode* node,
+               Shape shape)
+        : live_(live),
+          config_(config),
+          node_(node),
+          live_keys_(keys_of(live, shape, "i:live")),
+          config_keys_(keys_of(config, shape, "i:config")),
+          in_live_(live_keys_.begin(), live_keys_.end()),
+          in_config_(config_keys_.begin(), config_keys_.end()) {}
+
+    json::Value run() {
+        std::size_t left = 0;
+        std::size_t right = 0;
+        std::size_t wanted = next_shared(0);  // the shared item whose turn it is
+        while (left < live_.size() || right < config_.size()) {
+            const bool shared = left < live_.size() && in_config_.contains(live_keys_[left]);
+            if (left < live_.size() && right < config_.size() &&
+                live_keys_[left] == config_keys_[right]) {
+                ++left;
+                take(right++);
+                wanted = next_shared(wanted + 1);
+            } else if (shared && right < config_.size() && wanted < config_.size() &&
+                       config_keys_[wanted] != live_keys_[left]) {
+                ++left;  // shared, but its turn comes later
+            } else if (left < live_.size() && !shared) {
+                out_.push_back(live_[left++]);
+            } else {
+                left += shared && taken_.contains(live_keys_[left]) ? 1 : 0;
+                if (right < config_.size()) {
+                    wanted = right == wanted ? next_shared(wanted + 1) : wanted;
+                    take(right++);
+                }
             }
         }
-        return config[at];
-    };
-    json::Array out;
-    std::size_t next_config = 0;
-    for (std::size_t i = 0; i < live.size(); ++i) {
-        if (!in_config.contains(live_elements[i])) {
-            out.push_back(live[i]);
-            continue;
-        }
-        // A shared item: emit config up to and including it, unless an earlier step already has.
-        std::size_t position = next_config;
-        while (position < config.size() && config_elements[position] != live_elements[i]) {
-            ++position;
-        }
-        if (position == config.size()) {
-            continue;
-        }
-        for (; next_config <= position; ++next_config) {
-            out.push_back(merge_with_live(next_config));
-        }
+        return json::Value(std::move(out_));
     }
-    for (; next_config < config.size(); ++next_config) {
-        out.push_back(merge_with_live(next_config));
+
+private:
+    std::vector<std::string> keys_of(const json::Array& items, Shape shape, const char* none) {
+        std::vector<std::string> keys;
+        for (const json::Value& item : items) {
+            keys.push_back(item_element(node_, shape, item).value_or(none));
+        }
+        return keys;
     }
-    return json::Value(std::move(out));
-}
+    std::size_t next_shared(std::size_t at) const {
+        while (at < config_.size() && !in_live_.contains(config_keys_[at])) {
+            ++at;
+        }
+        return at;
+    }
+    void take(std::size_t at) {
+        taken_.insert(config_keys_[at]);
+        for (std::size_t i = 0; i < live_.size(); ++i) {
+            if (live_keys_[i] == config_keys_[at]) {
+                out_.push_back(merge_value(live_[i], config_[at], node_->items.get(), false));
+                return;
+            }
+        }
+        out_.push_back(config_[at]);
+    }
+
+    const json::Array& live_;
+    const json::Array& config_;
+    const SchemaNode* node_;
+    const std::vector<std::string> live_keys_, config_keys_;
+    const std::set<std::string_view> in_live_, in_config_;
+    std::set<std::string_view> taken_;
+    json::Array out_;
+};
 
 json::Value merge_value(const json::Value& live,
                         const json::Value& config,
                         const SchemaNode* node,
                         bool at_root) {
     if (config.is_null()) {
-        return config;
+        // Says nothing about a map or list that merges and holds something.
+        const bool keeps = shape_of(node, live) != Shape::leaf && !is_empty(&live);
+        return keeps ? live : config;
     }
     const Shape shape = shape_of(node, config);
     if (shape == Shape::leaf || shape != shape_of(node, live)) {
@@ -279,13 +312,14 @@ json::Value merge_value(const json::Value& live,
     if (shape == Shape::map) {
         return merge_map(live, config, node, at_root);
     }
-    return merge_list(*live.if_array(), *config.if_array(), node, shape);
+    return ListMerger(*live.if_array(), *config.if_array(), node, shape).run();
 }
 
-std::optional<json::Value> without(const json::Value& value,
-                                   const FieldSet& fields,
-                                   const SchemaNode* node,
-                                   bool at_root) {
+// What loses its last member becomes null, as there; a schema may refuse that later.
+json::Value without(const json::Value& value,
+                    const FieldSet& fields,
+                    const SchemaNode* node,
+                    bool at_root) {
     const Shape shape = shape_of(node, value);
     if (shape == Shape::map) {
         json::Object out;
@@ -294,13 +328,12 @@ std::optional<json::Value> without(const json::Value& value,
             if (below == nullptr) {
                 out.push_back(member);
             } else if (!below->member) {
-                if (auto kept = without(
-                        member.value, *below, member_schema(node, member.key, at_root), false)) {
-                    out.emplace_back(member.key, std::move(*kept));
-                }
+                out.emplace_back(
+                    member.key,
+                    without(member.value, *below, member_schema(node, member.key, at_root), false));
             }
         }
-        return out.empty() ? std::nullopt : std::optional(json::Value(std::move(out)));
+        return out.empty() ? json::Value() : json::Value(std::move(out));
     }
     if (shape == Shape::leaf) {
         return value;
@@ -312,12 +345,10 @@ std::optional<json::Value> without(const json::Value& value,
         if (below == nullptr) {
             out.push_back(item);
         } else if (!below->member) {
-            if (auto kept = without(item, *below, node->items.get(), false)) {
-                out.push_back(std::move(*kept));
-            }
+            out.push_back(without(item, *below, node->items.get(), false));
         }
     }
-    return out.empty() ? std::nullopt : std::optional(json::Value(std::move(out)));
+    return out.empty() ? json::Value() : json::Value(std::move(out));
 }
 
 }  // namespace
@@ -344,7 +375,8 @@ json::Value merge_typed(const json::Value& live,
 json::Value remove_fields(const json::Value& object,
                           const FieldSet& fields,
                           const ObjectSchema& schema) {
-    return without(object, fields, schema.root, true).value_or(json::object());
+    json::Value left = without(object, fields, schema.root, true);
+    return left.is_null() ? json::object() : left;
 }
 
 }  // namespace capstan::local

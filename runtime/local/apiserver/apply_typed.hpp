@@ -26,6 +26,10 @@ struct ObjectSchema {
 // Errors: invalid (an item without its key, two items with one key).
 Result<FieldSet> to_field_set(const json::Value& object, const ObjectSchema& schema);
 
+// Whether a configuration fits the schema's types. Errors: invalid (".spec.count: expected numeric
+// (int or float), got string").
+Result<void> check_typed(const json::Value& config, const ObjectSchema& schema);
+
 struct Comparison {
     FieldSet added;     // only in the right one
     FieldSet removed;   // only in the left one

@@ -21,6 +21,7 @@ constexpr std::string_view kAuthorization = "authorization.k8s.io";
 constexpr std::string_view kRbac = "rbac.authorization.k8s.io";
 constexpr std::string_view kCrd = "CustomResourceDefinition";
 constexpr std::string_view kCrds = "customresourcedefinitions";
+constexpr std::string_view kLocalReview = "LocalSubjectAccessReview";
 constexpr std::string_view kReview = "SelfSubjectAccessReview";
 
 // clang-format off
@@ -40,6 +41,9 @@ constexpr Row kRows[] = {
     {"apps", "ControllerRevision", "controllerrevisions", "", true, "", ""},
     {"apps", "StatefulSet", "statefulsets", "sts", true, "status scale", "all"},
     {kAuthorization, kReview, "selfsubjectaccessreviews", "", false, "", "", true},
+    {kAuthorization, "SubjectAccessReview", "subjectaccessreviews", "", false, "", "", true},
+    {kAuthorization, kLocalReview, "localsubjectaccessreviews", "", true, "", "", true},
+    {"authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", "", false, "", "", true},
     {"batch", "CronJob", "cronjobs", "cj", true, "status", "all"},
     {"batch", "Job", "jobs", "", true, "status", "all"},
     {"coordination.k8s.io", "Lease", "leases", "", true, "", ""},

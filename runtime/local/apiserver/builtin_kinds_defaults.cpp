@@ -167,6 +167,19 @@ void default_namespace(json::Value& object) {
     fill(object["status"], "phase", "Active");
 }
 
+void default_config_map(json::Value& object) {
+    for (const char* field : {"data", "binaryData"}) {
+        if (const json::Value* data = object.find(field);
+            data != nullptr && data->is_object() && data->if_object()->empty()) {
+            object.erase(field);
+        }
+    }
+}
+
+void default_lease(json::Value& object) {
+    fill(object, "spec", json::object());
+}
+
 void default_binding(json::Value& object) {
     if (json::Value* role = object.find("roleRef"); role != nullptr && role->is_object()) {
         fill(*role, "apiGroup", "rbac.authorization.k8s.io");
@@ -190,7 +203,9 @@ struct Defaults {
     void (*apply)(json::Value&);
 };
 
-constexpr std::array<Defaults, 12> kDefaults{{
+constexpr std::array<Defaults, 14> kDefaults{{
+    {"", "ConfigMap", default_config_map},
+    {"coordination.k8s.io", "Lease", default_lease},
     {"", "Pod", default_pod},
     {"", "Service", default_service},
     {"", "Secret", default_secret},

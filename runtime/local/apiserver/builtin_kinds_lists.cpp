@@ -172,7 +172,6 @@ std::unique_ptr<SchemaNode> build_field(std::string_view merge) {
 std::unique_ptr<SchemaNode> build_type(std::string_view type) {
     auto node = std::make_unique<SchemaNode>();
     node->type = SchemaType::object;
-    node->preserve_unknown_fields = true;
     for (const Row& row : kRows) {
         if (row.type == type) {
             node->properties.push_back({std::string(row.field), build_field(row.merge)});

@@ -4,6 +4,8 @@
 
 #include "runtime/local/apiserver/schema_internal.hpp"
 
+#include "capstan/clock.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -73,7 +75,7 @@ void validate_data(
         }
         const std::string* text = member.value.if_string();
         if (text == nullptr || (base64 && !matches_format("byte", *text))) {
-            errors.push_back(invalid_value(
+            errors.push_back(wrong_type_value(
                 path, json::Value("<omitted>"), base64 ? "must be base64" : "must be a string"));
             continue;
         }
@@ -199,11 +201,43 @@ void validate_budget(const json::Value& object, Errors& errors) {
         invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set"));
 }
 
+void require_time(const json::Value& object, const std::string& pointer, Errors& errors) {
+    const json::Value& time = member_of(object, pointer);
+    const bool good = time.is_string() && parse_rfc3339(*time.if_string()).has_value();
+    if (!time.is_null() && !good) {
+        errors.push_back(wrong_type_value(
+            "spec." + pointer.substr(pointer.rfind('/') + 1), time, "must be a time in RFC 3339"));
+    }
+}
+
 void validate_lease(const json::Value& object, Errors& errors) {
+    require_time(object, "/spec/renewTime", errors);
+    require_time(object, "/spec/acquireTime", errors);
+    require_not_negative(object, "/spec/leaseTransitions", "spec.leaseTransitions", errors);
     const json::Value& seconds = member_of(object, "/spec/leaseDurationSeconds");
     if (seconds.if_int() != nullptr && *seconds.if_int() <= 0) {
         errors.push_back(
             invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
+    }
+}
+
+void validate_event(const json::Value& object, Errors& errors) {
+    const std::string_view about = json::View(object)["involvedObject"]["namespace"].string_or("");
+    const std::string_view ns = json::View(object)["metadata"]["namespace"].string_or("");
+    if (about != ns && !(about.empty() && ns == "default")) {
+        errors.push_back(invalid_value(
+            "involvedObject.namespace", json::Value(about), "does not match event.namespace"));
+    }
+}
+
+void validate_new_event(const json::Value& object, Errors& errors) {
+    require(object, "/eventTime", "eventTime", errors);
+    if (!errors.empty()) {
+        return;
+    }
+    require(object, "/reportingComponent", "reportingController", errors);
+    for (const char* field : {"reportingInstance", "action", "reason"}) {
+        require(object, std::string("/") + field, field, errors);
     }
 }
 
@@ -257,7 +291,10 @@ struct Check {
     void (*validate)(const json::Value&, Errors&);
 };
 
-constexpr std::array<Check, 13> kChecks{{
+constexpr std::array<Check, 16> kChecks{{
+    {"", "Event", validate_event},
+    {"events.k8s.io", "Event", validate_event},
+    {"events.k8s.io", "Event", validate_new_event},
     {"", "ConfigMap", validate_config_map},
     {"", "Secret", validate_secret},
     {"", "Service", validate_service},

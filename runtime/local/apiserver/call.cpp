@@ -52,17 +52,60 @@ std::string lower_method(std::string_view method) {
     return out;
 }
 
-Answer<void> read_options(Call& call) {
-    const RequestInfo& info = call.info;
-    const std::string_view dry_run = info.parameter("dryRun");
-    if (!dry_run.empty() && dry_run != "All") {
+std::string options_kind(std::string_view verb) {
+    if (verb == "update") {
+        return "UpdateOptions";
+    }
+    if (verb == "patch") {
+        return "PatchOptions";
+    }
+    return verb.starts_with("delete") ? "DeleteOptions" : "CreateOptions";
+}
+
+Answer<void> read_manager(Call& call, const std::string& options) {
+    call.manager = call.info.parameter("fieldManager");
+    if (call.manager.size() > kManagerBytesMax) {
         return refuse(invalid(
             "meta.k8s.io",
-            "CreateOptions",
+            options,
+            "",
+            {{"FieldValueTooLong", "Too long: may not be more than 128 bytes", "fieldManager"}}));
+    }
+    const bool printable = std::none_of(call.manager.begin(), call.manager.end(), [](char c) {
+        return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+    });
+    if (!printable) {
+        return refuse(invalid("meta.k8s.io",
+                              options,
+                              "",
+                              {{"FieldValueInvalid",
+                                "Invalid value: " + json::dump(call.manager) +
+                                    ": holds a character that is not printable",
+                                "fieldManager"}}));
+    }
+    if (call.manager.empty()) {
+        const std::string& agent = call.request.user_agent;
+        call.manager = agent.substr(0, std::min({agent.find('/'), agent.size(), kManagerBytesMax}));
+        call.manager = call.manager.empty() ? "unknown" : call.manager;
+    }
+    return boost::outcome_v2::success();
+}
+
+Answer<void> read_options(Call& call) {
+    const RequestInfo& info = call.info;
+    const std::string options = options_kind(info.verb);
+    const auto unsupported = [&](const char* field, std::string_view value, const char* known) {
+        return invalid(
+            "meta.k8s.io",
+            options,
             "",
             {{"FieldValueNotSupported",
-              "Unsupported value: \"" + std::string(dry_run) + "\": supported values: \"All\"",
-              "dryRun"}}));
+              "Unsupported value: \"" + std::string(value) + "\": supported values: " + known,
+              field}});
+    };
+    const std::string_view dry_run = info.parameter("dryRun");
+    if (!dry_run.empty() && dry_run != "All") {
+        return refuse(unsupported("dryRun", dry_run, "\"All\""));
     }
     call.dry_run = !dry_run.empty();
     const std::string_view validation = info.parameter("fieldValidation");
@@ -72,18 +115,9 @@ Answer<void> read_options(Call& call) {
         call.validation = FieldValidation::ignore;
     } else if (!validation.empty() && validation != "Warn") {
         return refuse(
-            bad_request("fieldValidation: Unsupported value: \"" + std::string(validation) + "\""));
+            unsupported("fieldValidation", validation, "\"\", \"Ignore\", \"Strict\", \"Warn\""));
     }
-    call.manager = info.parameter("fieldManager");
-    if (call.manager.size() > kManagerBytesMax) {
-        return refuse(bad_request("fieldManager: may not be longer than 128 bytes"));
-    }
-    if (call.manager.empty()) {
-        const std::string& agent = call.request.user_agent;
-        call.manager = agent.substr(0, std::min({agent.find('/'), agent.size(), kManagerBytesMax}));
-        call.manager = call.manager.empty() ? "unknown" : call.manager;
-    }
-    return boost::outcome_v2::success();
+    return read_manager(call, options);
 }
 
 }  // namespace
@@ -166,6 +200,7 @@ Answer<Call> ApiServer::State::prepare(const ApiRequest& request) {
               std::move(info),
               nullptr,
               {},
+              false,
               false,
               FieldValidation::warn,
               {},

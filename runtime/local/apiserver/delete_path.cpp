@@ -37,23 +37,29 @@ Answer<DeleteOptions> read_delete_options(const Call& call) {
         options.grace_seconds = *grace->if_int();
     }
     options.propagation = view["propagationPolicy"].string_or(options.propagation);
-    if (view["orphanDependents"].bool_or(false)) {
-        options.propagation = "Orphan";
+    if (const json::Value* orphan = body.find("orphanDependents");
+        orphan != nullptr && !orphan->is_null()) {
+        if (!options.propagation.empty()) {
+            return refuse(
+                invalid("meta.k8s.io",
+                        "DeleteOptions",
+                        "",
+                        {{"FieldValueInvalid",
+                          "Invalid value: \"" + options.propagation +
+                              "\": orphanDependents and deletionPropagation cannot be both set",
+                          "propagationPolicy"}}));
+        }
+        options.propagation = json::View(*orphan).bool_or(false) ? "Orphan" : "Background";
     }
     options.uid = view["preconditions"]["uid"].string_or("");
     options.version = view["preconditions"]["resourceVersion"].string_or("");
     options.dry_run = options.dry_run || !view["dryRun"].array().empty();
     if (options.grace_seconds.value_or(0) < 0) {
-        return refuse(invalid("",
-                              "DeleteOptions",
-                              "",
-                              {{"FieldValueInvalid",
-                                "Invalid value: must be greater than or equal to 0",
-                                "gracePeriodSeconds"}}));
+        options.grace_seconds = 1;
     }
     if (!options.propagation.empty() && options.propagation != "Background" &&
         options.propagation != "Foreground" && options.propagation != "Orphan") {
-        return refuse(invalid("",
+        return refuse(invalid("meta.k8s.io",
                               "DeleteOptions",
                               "",
                               {{"FieldValueNotSupported",
@@ -149,20 +155,22 @@ Answer<void> check_preconditions(const Call& call,
                                  const DeleteOptions& options) {
     const std::string_view uid = json::View(live.value)["metadata"]["uid"].string_or("");
     const std::string version = std::to_string(live.revision);
+    const auto differs = [&](const std::string& what,
+                             const std::string& wanted,
+                             std::string_view found,
+                             const std::string& maybe) {
+        return conflict({},
+                        call.kind->gvk.kind,
+                        call.info.name,
+                        "the " + what + " in the precondition (" + wanted +
+                            ") does not match the " + what + " in record (" + std::string(found) +
+                            "). The object might have been " + maybe);
+    };
     if (!options.uid.empty() && options.uid != uid) {
-        return refuse(conflict(call.kind->gvk.group,
-                               call.kind->plural,
-                               call.info.name,
-                               "Precondition failed: UID in precondition: " + options.uid +
-                                   ", UID in object meta: " + std::string(uid)));
+        return refuse(differs("UID", options.uid, uid, "deleted and then recreated"));
     }
     if (!options.version.empty() && options.version != version) {
-        return refuse(
-            conflict(call.kind->gvk.group,
-                     call.kind->plural,
-                     call.info.name,
-                     "Precondition failed: ResourceVersion in precondition: " + options.version +
-                         ", ResourceVersion in object meta: " + version));
+        return refuse(differs("ResourceVersion", options.version, version, "modified"));
     }
     return boost::outcome_v2::success();
 }
@@ -188,6 +196,11 @@ Answer<ApiResponse> ApiServer::State::remove(Call& call) {
         store.rollback();
     } else {
         CAPSTAN_TRY(commit());
+    }
+    if (delete_options.dry_run && !deleted.gone) {
+        json::Value shown = deleted.object->value;
+        shown["metadata"].set("resourceVersion", std::to_string(live->revision));
+        return render(call, *make_stored(std::move(shown), live->revision), 200);
     }
     if (!deleted.gone || call.kind->storage == "pods") {
         return render(call, *deleted.object, 200);

@@ -3,6 +3,7 @@
 #include "runtime/local/apiserver/crd.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 namespace capstan::local {
@@ -50,6 +51,15 @@ bool owner_present(const Store& store,
     return ns.empty() || ns == namespace_of(dependent.key);
 }
 
+// The owner waits for this dependent in foreground deletion.
+bool blocks(const Stored& dependent, std::string_view owner_uid) {
+    const json::Array& owners = metadata_of(dependent)["ownerReferences"].array();
+    return std::any_of(owners.begin(), owners.end(), [&](const json::Value& reference) {
+        const json::View view(reference);
+        return view["uid"].string_or("") == owner_uid && view["blockOwnerDeletion"].bool_or(false);
+    });
+}
+
 }  // namespace
 
 void GarbageCollector::enqueue(const ObjectAddress& at) {
@@ -93,6 +103,17 @@ void GarbageCollector::note(const Change& change) {
             }
         }
         return;
+    }
+    if (change.before) {
+        // A foreground owner waits no more for what has let it go.
+        for (const json::Value& reference :
+             metadata_of(*change.before)["ownerReferences"].array()) {
+            const ObjectAddress* owner = store_.by_uid(json::View(reference)["uid"].string_or(""));
+            const StoredPtr object = owner ? store_.find(owner->resource, owner->key) : nullptr;
+            if (object && is_deleted(*object)) {
+                enqueue(*owner);
+            }
+        }
     }
     if (is_deleted(*change.after) || metadata_of(*change.after)["ownerReferences"].present()) {
         enqueue(at);
@@ -170,10 +191,9 @@ void GarbageCollector::visit_deleted(const ObjectAddress& at,
         empty_crd(at, object, actions);
         return;
     }
-    const std::vector<ObjectAddress> dependents =
-        store_.dependents(metadata_of(*object)["uid"].string_or(""));
+    const std::string uid(metadata_of(*object)["uid"].string_or(""));
+    const std::vector<ObjectAddress> dependents = store_.dependents(uid);
     if (has_finalizer(*object, kOrphan)) {
-        const std::string uid(metadata_of(*object)["uid"].string_or(""));
         for (const ObjectAddress& dependent : dependents) {
             json::Value updated = store_.find(dependent.resource, dependent.key)->value;
             std::erase_if(*updated["metadata"]["ownerReferences"].if_array(),
@@ -187,11 +207,18 @@ void GarbageCollector::visit_deleted(const ObjectAddress& at,
         }
         actions.update(at, without_finalizer(*store_.find(at.resource, at.key), kOrphan));
     } else if (has_finalizer(*object, kForeground)) {
-        if (dependents.empty()) {
+        std::vector<ObjectAddress> blocking;
+        std::copy_if(dependents.begin(),
+                     dependents.end(),
+                     std::back_inserter(blocking),
+                     [&](const ObjectAddress& dependent) {
+                         return blocks(*store_.find(dependent.resource, dependent.key), uid);
+                     });
+        if (blocking.empty()) {
             actions.update(at, without_finalizer(*object, kForeground));
             return;
         }
-        for (const ObjectAddress& dependent : dependents) {
+        for (const ObjectAddress& dependent : blocking) {
             const StoredPtr child = store_.find(dependent.resource, dependent.key);
             if (child && !is_deleted(*child)) {
                 visit_owners(dependent, child, actions);

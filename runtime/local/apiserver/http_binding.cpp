@@ -10,6 +10,9 @@
 namespace capstan::local {
 namespace {
 
+// Read beyond the limit, so that the refusal is a Status; from here on it is a plain 413.
+constexpr std::size_t kBodyReadMax = 2 * kBodyBytesMax;
+
 using ExchangePtr = std::shared_ptr<net::ServerExchange>;
 
 // Of net only the interfaces are used, so that the simulator links no sockets:
@@ -160,7 +163,7 @@ struct HttpBinding::State : std::enable_shared_from_this<HttpBinding::State> {
             serve(exchange, {});
             return;
         }
-        exchange->read_all(kBodyBytesMax,
+        exchange->read_all(kBodyReadMax,
                            [self = shared_from_this(), exchange](Result<std::string> body) {
                                if (body && self->open) {
                                    self->serve(exchange, std::move(body).assume_value());

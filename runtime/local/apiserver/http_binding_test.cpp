@@ -53,7 +53,7 @@ protected:
         loop.run_ready();
         return response;
     }
-    net::HttpResponse make(const std::string& name, const std::string& data = "{}") {
+    net::HttpResponse make(const std::string& name, const std::string& data = R"({"k":"v"})") {
         return call(request(
             "POST", kMaps, R"({"metadata":{"name":")" + name + R"("},"data":)" + data + "}"));
     }

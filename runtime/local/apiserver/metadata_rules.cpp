@@ -73,7 +73,7 @@ void check_string_map(const json::Value* map,
     }
     const json::Object* members = map->if_object();
     if (members == nullptr) {
-        errors.push_back(invalid_value(field, *map, "must be a map of strings"));
+        errors.push_back(wrong_type_value(field, *map, "must be a map of strings"));
         return;
     }
     std::size_t bytes = 0;
@@ -81,7 +81,7 @@ void check_string_map(const json::Value* map,
         const std::string* text = member.value.if_string();
         if (text == nullptr) {
             errors.push_back(
-                invalid_value(field + "." + member.key, member.value, "must be a string"));
+                wrong_type_value(field + "." + member.key, member.value, "must be a string"));
             continue;
         }
         bytes += member.key.size() + text->size();
@@ -105,7 +105,7 @@ const json::Array* array_of(const json::Value* list,
         return nullptr;
     }
     if (!list->is_array()) {
-        errors.push_back(invalid_value(field, *list, "must be an array"));
+        errors.push_back(wrong_type_value(field, *list, "must be an array"));
     }
     return list->if_array();
 }
@@ -117,7 +117,7 @@ void check_texts(const json::Value& metadata, std::vector<FieldError>& errors) {
         const json::Value* value = metadata.find(name);
         if (value != nullptr && !value->is_null() && !value->is_string()) {
             errors.push_back(
-                invalid_value("metadata." + std::string(name), *value, "must be a string"));
+                wrong_type_value("metadata." + std::string(name), *value, "must be a string"));
         }
     }
 }
@@ -128,13 +128,12 @@ void check_owners(const json::Value* list, std::vector<FieldError>& errors) {
         return;
     }
     std::size_t controllers = 0;
-    for (std::size_t i = 0; i < owners->size(); ++i) {
-        const std::string field = "metadata.ownerReferences[" + std::to_string(i) + "]";
-        const json::View owner((*owners)[i]);
+    for (const json::Value& item : *owners) {
+        const json::View owner(item);
         for (const std::string_view name : {"apiVersion", "kind", "name", "uid"}) {
             if (owner[name].string_or("").empty()) {
-                errors.push_back(
-                    invalid_value(field + "." + std::string(name), "", "must not be empty"));
+                errors.push_back(invalid_value(
+                    "metadata.ownerReferences." + std::string(name), "", "must not be empty"));
             }
         }
         controllers += owner["controller"].bool_or(false) ? 1 : 0;
@@ -146,15 +145,25 @@ void check_owners(const json::Value* list, std::vector<FieldError>& errors) {
     }
 }
 
-void check_finalizers(const json::Value* list, std::vector<FieldError>& errors) {
+// `qualified`: builtin kinds want a domain in front, but for the three of Kubernetes itself.
+void check_finalizers(const json::Value* list, bool qualified, std::vector<FieldError>& errors) {
     const json::Array* finalizers = array_of(list, "metadata.finalizers", errors);
     if (finalizers == nullptr) {
         return;
     }
-    for (const json::Value& item : *finalizers) {
+    for (std::size_t i = 0; i < finalizers->size(); ++i) {
+        const json::Value& item = (*finalizers)[i];
         const std::string* text = item.if_string();
         if (text == nullptr || !is_qualified_name(*text)) {
             errors.push_back(invalid_value("metadata.finalizers", item, kQualifiedNameText));
+        }
+        const bool known = text != nullptr && (*text == "orphan" || *text == "kubernetes" ||
+                                               *text == "foregroundDeletion");
+        if (qualified && !known && (text == nullptr || text->find('/') == std::string::npos)) {
+            errors.push_back(invalid_value(
+                "metadata.finalizers[" + std::to_string(i) + "]",
+                item,
+                "name is neither a standard finalizer name nor is it fully qualified"));
         }
     }
 }
@@ -187,7 +196,23 @@ bool is_dns_subdomain(std::string_view text) noexcept {
     }
 }
 
-std::vector<FieldError> validate_metadata(const json::Value& object, NameRule rule) {
+void drop_empty_metadata(json::Value& object) {
+    json::Value* metadata = object.find("metadata");
+    json::Object* members = metadata == nullptr ? nullptr : metadata->if_object();
+    if (members == nullptr) {
+        return;
+    }
+    std::erase_if(*members, [](const json::Member& member) {
+        const std::string* text = member.value.if_string();
+        const json::Object* map = member.value.if_object();
+        const json::Array* list = member.value.if_array();
+        return member.value.is_null() || (text != nullptr && text->empty()) ||
+               (map != nullptr && map->empty()) ||
+               (list != nullptr && list->empty() && member.key != "managedFields");
+    });
+}
+
+std::vector<FieldError> validate_metadata(const json::Value& object, NameRule rule, bool builtin) {
     std::vector<FieldError> errors;
     const json::Value* metadata = object.find("metadata");
     if (metadata == nullptr || !metadata->is_object()) {
@@ -199,7 +224,7 @@ std::vector<FieldError> validate_metadata(const json::Value& object, NameRule ru
     check_string_map(metadata->find("annotations"), "metadata.annotations", false, errors);
     check_texts(*metadata, errors);
     check_owners(metadata->find("ownerReferences"), errors);
-    check_finalizers(metadata->find("finalizers"), errors);
+    check_finalizers(metadata->find("finalizers"), builtin, errors);
     return errors;
 }
 

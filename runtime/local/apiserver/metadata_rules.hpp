@@ -21,7 +21,10 @@ bool is_dns_subdomain(std::string_view text) noexcept;  // 253 characters
 // Names of RBAC kinds may hold anything that is one path segment.
 enum class NameRule : std::uint8_t { subdomain, label, path_segment };
 
-std::vector<FieldError> validate_metadata(const json::Value& object, NameRule rule);
+// Drops what an object's metadata does not say: nulls, empty texts, maps and lists.
+void drop_empty_metadata(json::Value& object);
+
+std::vector<FieldError> validate_metadata(const json::Value& object, NameRule rule, bool builtin);
 // Rules between two versions: finalizers of a deleted object may only go.
 std::vector<FieldError> validate_metadata_update(const json::Value& old_object,
                                                  const json::Value& new_object);

@@ -1,6 +1,7 @@
 #include "runtime/local/apiserver/patch_json.hpp"
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,19 +51,37 @@ std::optional<Place> locate(json::Value& root, std::string_view path) {
     return Place{parent, unescape(path.substr(slash + 1))};
 }
 
-// Index into an array; `-` and the size itself mean "behind the last" where `append` allows it.
-std::optional<std::size_t> index_of(const json::Array& items, std::string_view token, bool append) {
+// Index into an array of `size` items, as the library of kube-apiserver reads it: -1 is the last
+// item. `-` and the size itself mean "behind the last" where `append` allows it.
+std::optional<std::size_t> index_of(std::size_t size, std::string_view token, bool append) {
     if (append && token == "-") {
-        return items.size();
+        return size;
     }
-    std::size_t index = 0;
+    std::int64_t index = 0;
     const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), index);
-    const bool leading_zero = token.size() > 1 && token[0] == '0';
-    if (error != std::errc{} || end != token.data() + token.size() || leading_zero ||
-        index >= items.size() + (append ? 1 : 0)) {
+    const auto limit = static_cast<std::int64_t>(size) + (append ? 1 : 0);
+    if (error != std::errc{} || end != token.data() + token.size() || index >= limit ||
+        index < -limit) {
         return std::nullopt;
     }
-    return index;
+    return static_cast<std::size_t>(index < 0 ? index + limit : index);
+}
+
+// What stands at `place`, which need not exist in an object: `found` is null then. False: the place
+// cannot be, as an index beyond an array.
+bool read_at(json::Value& root, std::string_view path, json::Value*& found) {
+    const auto place = locate(root, path);
+    if (!place || place->parent == nullptr) {
+        found = place ? &root : nullptr;
+        return place.has_value();
+    }
+    if (json::Array* items = place->parent->if_array()) {
+        const auto index = index_of(items->size(), place->token, false);
+        found = index ? &(*items)[*index] : nullptr;
+        return index.has_value();
+    }
+    found = place->parent->find(place->token);
+    return true;
 }
 
 bool add_at(json::Value& root, std::string_view path, json::Value value) {
@@ -71,11 +90,10 @@ bool add_at(json::Value& root, std::string_view path, json::Value value) {
         return false;
     }
     if (place->parent == nullptr) {
-        root = std::move(value);
-        return true;
+        return false;  // the library does not replace the whole document
     }
     if (json::Array* items = place->parent->if_array()) {
-        const auto index = index_of(*items, place->token, true);
+        const auto index = index_of(items->size(), place->token, true);
         if (!index) {
             return false;
         }
@@ -92,7 +110,7 @@ bool remove_at(json::Value& root, std::string_view path) {
         return false;
     }
     if (json::Array* items = place->parent->if_array()) {
-        const auto index = index_of(*items, place->token, false);
+        const auto index = index_of(items->size(), place->token, false);
         if (!index) {
             return false;
         }
@@ -102,9 +120,12 @@ bool remove_at(json::Value& root, std::string_view path) {
     return place->parent->erase(place->token);
 }
 
-// Kubernetes quirk of the library: `test` of null holds for an absent member.
+// Quirk of the library: `test` of null holds for an absent member.
 bool test_at(json::Value& root, std::string_view path, const json::Value& expected) {
-    const json::Value* found = root.pointer(path);
+    json::Value* found = nullptr;
+    if (!read_at(root, path, found)) {
+        return false;
+    }
     return found == nullptr ? expected.is_null() : *found == expected;
 }
 
@@ -135,20 +156,22 @@ std::optional<std::string> run(json::Value& root, const json::Value& operation) 
     if (op == "remove") {
         return remove_at(root, path) ? std::nullopt : std::optional(missing);
     }
-    if (op == "replace") {
-        json::Value* found = root.pointer(path);
-        if (found == nullptr) {
+    json::Value* found = nullptr;
+    if (op == "replace") {  // quirk: an absent member of an object is set
+        if (!read_at(root, path, found)) {
             return missing;
+        }
+        if (found == nullptr) {
+            return add_at(root, path, *value) ? std::nullopt : std::optional(missing);
         }
         *found = *value;
         return std::nullopt;
     }
-    const json::Value* source = root.pointer(from);
-    if (source == nullptr || (op == "move" && path.starts_with(from + "/"))) {
+    if (!read_at(root, from, found) || (op == "move" && path.starts_with(from + "/"))) {
         return op + " operation does not apply: doc is missing from path: \"" + from +
                "\": missing value";
     }
-    json::Value moved = *source;
+    json::Value moved = found == nullptr ? json::Value() : *found;  // quirk: absent copies as null
     if (op == "move" && !remove_at(root, from)) {
         return missing;
     }

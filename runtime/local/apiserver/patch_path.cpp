@@ -1,6 +1,7 @@
 // PATCH: the four kinds of it.
 #include "runtime/local/apiserver/server_state.hpp"
 
+#include "runtime/local/apiserver/apply_typed.hpp"
 #include "runtime/local/apiserver/patch_json.hpp"
 #include "runtime/local/apiserver/patch_merge.hpp"
 #include "runtime/local/apiserver/patch_strategic.hpp"
@@ -32,17 +33,57 @@ Answer<void> check_apply_request(const Call& call, const json::Value& config) {
     return boost::outcome_v2::success();
 }
 
+// What a patch of a custom resource may not touch.
+Answer<void> check_immutable(const Call& call,
+                             const json::Value& live,
+                             const json::Value& updated) {
+    if (!call.kind->custom) {
+        return boost::outcome_v2::success();
+    }
+    std::vector<StatusCause> causes;
+    const std::string uid{json::View(live)["metadata"]["uid"].string_or("")};
+    const std::string sent{json::View(updated)["metadata"]["uid"].string_or(uid)};
+    if (!sent.empty() && sent != uid) {
+        causes.push_back({"FieldValueInvalid",
+                          "Invalid value: " + json::dump(sent) + ": field is immutable",
+                          "metadata.uid"});
+    }
+    const GroupVersionKind& gvk = call.kind->gvk;
+    for (const auto& [field, wanted] : {std::pair<const char*, std::string>{"kind", gvk.kind},
+                                        {"apiVersion", gvk.api_version()}}) {
+        const std::string found{json::View(updated)[std::string_view(field)].string_or("")};
+        if (found != wanted) {
+            causes.push_back({"FieldValueInvalid",
+                              "Invalid value: " + json::dump(found) + ": must be " + wanted,
+                              field});
+        }
+    }
+    if (causes.empty()) {
+        return boost::outcome_v2::success();
+    }
+    return refuse(invalid(gvk.group, gvk.kind, call.info.name, std::move(causes)));
+}
+
+// As kube-apiserver says that a configuration does not fit the schema: 500, without a reason.
+StatusError untyped(const Call& call, const std::string& why) {
+    StatusError error;
+    error.code = 500;
+    error.reason.clear();
+    error.message = "failed to create typed patch object (/" + call.info.name + "; " +
+                    call.kind->gvk.api_version() + ", Kind=" + call.kind->gvk.kind + "): " + why;
+    return error;
+}
+
 // Apply is strict: a field outside the schema of a custom resource is refused.
 Answer<void> check_fields_known(const Call& call, const json::Value& config) {
     const ResourceKind& kind = *call.kind;
+    if (const auto fits = check_typed(config, kind.merge_schema()); !fits) {
+        return refuse(untyped(call, fits.error().message));
+    }
     if (kind.custom && kind.schema && call.validation != FieldValidation::ignore) {
         json::Value copy = config;
         if (const auto unknown = kind.schema->prune(copy); !unknown.empty()) {
-            StatusError error = internal_error(
-                "failed to create typed patch object (" + call.info.ns + "/" + call.info.name +
-                "; " + kind.gvk.api_version() + ", Kind=" + kind.gvk.kind + "): ." +
-                unknown.front() + ": field not declared in schema");
-            return refuse(std::move(error));
+            return refuse(untyped(call, "." + unknown.front() + ": field not declared in schema"));
         }
     }
     return boost::outcome_v2::success();
@@ -51,7 +92,10 @@ Answer<void> check_fields_known(const Call& call, const json::Value& config) {
 // Top-level fields this endpoint does not write, so that nobody comes to own them through it.
 FieldSet reset_fields(const Call& call, const json::Value& config) {
     FieldSet reset;
-    if (call.info.subresource == "status") {
+    const bool status = call.info.subresource == "status";
+    if (status && call.kind->custom) {
+        reset.insert({"f:spec"});
+    } else if (status) {
         for (const json::Member& member : *config.if_object()) {
             if (member.key != "status") {
                 reset.insert({"f:" + member.key});
@@ -86,6 +130,7 @@ Answer<ApiResponse> ApiServer::State::patch(Call& call) {
     }
     CAPSTAN_TRY(const json::Value body, parse_body(call));
     if (apply_patch) {
+        call.applying = true;
         return apply(call, body);
     }
     if (!call.info.parameter("force").empty()) {
@@ -111,6 +156,7 @@ Answer<ApiResponse> ApiServer::State::patch(Call& call) {
         }
         apply_merge_patch(updated, body);
     }
+    CAPSTAN_TRY(check_immutable(call, live->value, updated));
     CAPSTAN_TRY(check_identity(call, updated));
     CAPSTAN_TRY(check_escalation(call, updated));
     CAPSTAN_TRY(const StoredPtr stored,
@@ -150,6 +196,7 @@ Answer<ApiResponse> ApiServer::State::apply(Call& call, const json::Value& body)
     std::optional<json::Value> base;
     if (live) {
         base = value_at_version(*live, kind);
+        CAPSTAN_TRY(check_immutable(call, live->value, config));
     }
     CAPSTAN_TRY(
         json::Value merged,

@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"a":[1,2]})",
             R"([{"op":"replace","path":"/a/0","value":9}])",
             R"({"a":[9,2]})"},
-        Row{"replace_absent", R"({})", R"([{"op":"replace","path":"/a","value":9}])", "", 422},
+        Row{"replace_absent", R"({})", R"([{"op":"replace","path":"/a","value":9}])", R"({"a":9})"},
         Row{"move", R"({"a":1})", R"([{"op":"move","from":"/a","path":"/b"}])", R"({"b":1})"},
         Row{"move_into_itself",
             R"({"a":{"b":1}})",
@@ -100,7 +100,12 @@ INSTANTIATE_TEST_SUITE_P(
             R"([{"op":"replace","path":"/m/a~1b~0c","value":2}])",
             R"({"m":{"a/b~c":2}})"},
         Row{"unknown_operation", R"({})", R"([{"op":"frob","path":"/a"}])", "", 422},
-        Row{"leading_zero_index", R"({"a":[1,2]})", R"([{"op":"remove","path":"/a/01"}])", "", 422},
+        Row{"leading_zero_index",
+            R"({"a":[1,2]})",
+            R"([{"op":"remove","path":"/a/01"}])",
+            R"({"a":[1]})"},
+        Row{"last_index", R"({"a":[1,2]})", R"([{"op":"remove","path":"/a/-1"}])", R"({"a":[1]})"},
+        Row{"copy_absent", R"({})", R"([{"op":"copy","from":"/a","path":"/b"}])", R"({"b":null})"},
         Row{"not_a_list", R"({})", R"({"op":"add"})", "", 400}),
     row_name);
 

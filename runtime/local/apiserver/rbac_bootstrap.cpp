@@ -114,7 +114,8 @@ std::vector<json::Value> bootstrap_rbac() {
     json::Array info{paths({"/healthz", "/livez", "/readyz", "/version", "/version/"})};
     json::Array basic{rule({"authorization.k8s.io"},
                            {"selfsubjectaccessreviews", "selfsubjectrulesreviews"},
-                           words({"create"}))};
+                           words({"create"})),
+                      rule({"authentication.k8s.io"}, {"selfsubjectreviews"}, words({"create"}))};
     json::Array view;
     reading_rules(view);
     json::Array edit;

@@ -18,11 +18,13 @@ std::optional<std::uint64_t> to_number(std::string_view text) {
     return value;
 }
 
-StatusError invalid_option(std::string_view field, std::string message) {
+StatusError invalid_option(std::string_view field,
+                           std::string message,
+                           std::string reason = "FieldValueForbidden") {
     return invalid("meta.k8s.io",
                    "ListOptions",
                    "",
-                   {{"FieldValueInvalid", std::move(message), std::string(field)}});
+                   {{std::move(reason), std::move(message), std::string(field)}});
 }
 
 StatusError too_new(std::uint64_t wanted, std::uint64_t current) {
@@ -109,7 +111,8 @@ Answer<ListRequest> list_request(const RequestInfo& info, std::uint64_t current)
         }
         if (match != "Exact" && match != "NotOlderThan") {
             return refuse(invalid_option("resourceVersionMatch",
-                                         "Unsupported value: \"" + std::string(match) + "\""));
+                                         "Unsupported value: \"" + std::string(match) + "\"",
+                                         "FieldValueNotSupported"));
         }
         if (match == "Exact" && version == "0") {
             return refuse(invalid_option("resourceVersionMatch",

@@ -25,12 +25,10 @@ bool is_other_event_api(const ResourceKind& kind) {
            kind.gvk.api_version() != kind.storage_api_version;
 }
 
-json::Value metadata_only(const Stored& object, bool list_item) {
+json::Value metadata_only(const Stored& object) {
     json::Value out = json::object();
-    if (!list_item) {
-        out.set("kind", "PartialObjectMetadata");
-        out.set("apiVersion", "meta.k8s.io/v1");
-    }
+    out.set("kind", "PartialObjectMetadata");
+    out.set("apiVersion", "meta.k8s.io/v1");
     if (const json::Value* metadata = object.value.find("metadata")) {
         out.set("metadata", *metadata);
     }
@@ -154,7 +152,7 @@ std::string render_object(const Stored& object,
                      options.now));
     }
     if (options.as == Representation::metadata) {
-        return json::dump(metadata_only(object, false));
+        return json::dump(metadata_only(object));
     }
     if (is_other_event_api(kind)) {
         return json::dump(value_at_version(object, kind));
@@ -173,7 +171,7 @@ std::string render_list_item(const Stored& object,
                              const ResourceKind& kind,
                              const RenderOptions& options) {
     if (options.as == Representation::metadata) {
-        return json::dump(metadata_only(object, true));
+        return json::dump(metadata_only(object));
     }
     if (kind.custom) {
         return render_object(object, kind, options);

@@ -56,6 +56,15 @@ Answer<ApiResponse> ApiServer::State::review(Call& call) {
     } else if (kind != "SelfSubjectAccessReview") {
         return refuse(method_not_allowed(kind + " is not evaluated by this server"));
     }
+    if (user.name.empty() && user.groups.empty()) {
+        return refuse(invalid("authorization.k8s.io",
+                              "",
+                              "",
+                              {{"FieldValueInvalid",
+                                "Invalid value: \"\": at least one of user or group must be "
+                                "specified",
+                                "spec.user"}}));
+    }
     const AuthzAttributes attributes = attributes_of(spec);
     const bool master =
         std::find(user.groups.begin(), user.groups.end(), kGroupMasters) != user.groups.end();

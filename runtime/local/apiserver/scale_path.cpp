@@ -4,8 +4,14 @@
 #include "runtime/local/apiserver/patch_json.hpp"
 #include "runtime/local/apiserver/patch_merge.hpp"
 
+#include <algorithm>
+
 namespace capstan::local {
 namespace {
+
+constexpr std::int64_t kTokenSecondsDefault = 3600;
+constexpr std::int64_t kTokenSecondsMin = 600;
+constexpr std::int64_t kTokenSecondsMax = std::int64_t{1} << 32;
 
 // matchLabels and the simple matchExpressions as a selector string, which is what Scale carries.
 std::string selector_text(const json::Value* selector) {
@@ -42,15 +48,62 @@ json::Value scale_of(const json::Value& object, const ResourceKind& kind) {
             status.set("selector", text);
         }
     }
+    json::Value spec = json::object();
+    if (const std::int64_t replicas = number(kind.scale.spec_replicas); replicas != 0) {
+        spec.set("replicas", replicas);
+    }
     return {{"kind", "Scale"},
             {"apiVersion", "autoscaling/v1"},
             {"metadata", std::move(meta)},
-            {"spec", {{"replicas", number(kind.scale.spec_replicas)}}},
+            {"spec", std::move(spec)},
             {"status", std::move(status)}};
 }
 
 ApiResponse scale_response(const StoredPtr& object, const ResourceKind& kind) {
     return json_response(200, json::dump(scale_of(object->value, kind)) + "\n");
+}
+
+FieldPath field_path(std::string_view pointer) {
+    FieldPath path;
+    while (!pointer.empty()) {
+        pointer.remove_prefix(1);
+        const std::size_t end = std::min(pointer.find('/'), pointer.size());
+        path.push_back("f:" + std::string(pointer.substr(0, end)));
+        pointer.remove_prefix(end);
+    }
+    return path;
+}
+
+void disown(json::Value& object, const FieldPath& path) {
+    ManagedFields managers = decode_managed_fields(object);
+    for (ManagedEntry& entry : managers) {
+        entry.set.erase_subtree(path);
+    }
+    encode_managed_fields(std::move(managers), object);
+}
+
+bool is_owned(const json::Value& object, const FieldPath& path) {
+    const ManagedFields managers = decode_managed_fields(object);
+    return std::any_of(managers.begin(), managers.end(), [&](const ManagedEntry& entry) {
+        return entry.set.has(path);
+    });
+}
+
+Answer<json::Value> wanted_scale(const Call& call, const json::Value& object) {
+    CAPSTAN_TRY(const json::Value body, parse_body(call));
+    if (call.info.verb == "update") {
+        return body;
+    }
+    json::Value wanted = scale_of(object, *call.kind);
+    if (call.request.content_type.starts_with("application/json-patch+json")) {
+        CAPSTAN_TRY(wanted, apply_json_patch(wanted, body));
+    } else if (call.request.content_type.starts_with("application/merge-patch+json") ||
+               call.request.content_type.starts_with("application/strategic-merge-patch+json")) {
+        apply_merge_patch(wanted, body);
+    } else {
+        return refuse(unsupported_media_type("scale takes JSON patches and merge patches"));
+    }
+    return wanted;
 }
 
 }  // namespace
@@ -64,24 +117,14 @@ Answer<ApiResponse> ApiServer::State::scale(Call& call) {
     if (call.info.verb == "get") {
         return scale_response(live, kind);
     }
-    CAPSTAN_TRY(const json::Value body, parse_body(call));
-    json::Value wanted = scale_of(live->value, kind);
-    if (call.info.verb == "update") {
-        wanted = body;
-    } else if (call.request.content_type.starts_with("application/json-patch+json")) {
-        CAPSTAN_TRY(wanted, apply_json_patch(wanted, body));
-    } else if (call.request.content_type.starts_with("application/merge-patch+json") ||
-               call.request.content_type.starts_with("application/strategic-merge-patch+json")) {
-        apply_merge_patch(wanted, body);
-    } else {
-        return refuse(unsupported_media_type("scale takes JSON patches and merge patches"));
-    }
+    CAPSTAN_TRY(const json::Value wanted, wanted_scale(call, live->value));
     const json::View view(wanted);
     const std::string_view version = view["metadata"]["resourceVersion"].string_or("");
     if (!version.empty() && version != std::to_string(live->revision)) {
         return refuse(version_conflict(kind.gvk.group, kind.plural, call.info.name));
     }
-    const auto replicas = view["spec"]["replicas"].as_int();
+    const auto replicas = view["spec"]["replicas"].present() ? view["spec"]["replicas"].as_int()
+                                                             : Result<std::int64_t>(0);
     if (!replicas || replicas.value() < 0) {
         return refuse(invalid("autoscaling",
                               "Scale",
@@ -103,10 +146,16 @@ Answer<ApiResponse> ApiServer::State::scale(Call& call) {
     Call inner = call;
     inner.info.subresource.clear();
     CAPSTAN_TRY(check_identity(inner, updated));
-    track_update(&live->value,
-                 updated,
-                 kind.merge_schema(),
-                 {call.manager, kind.gvk.api_version(), "scale", call.now});
+    // Seen through Scale, an object has no managers unless somebody owns its replicas.
+    if (!(updated == value_at_version(*live, kind)) && is_owned(live->value, field_path(path))) {
+        track_update(&live->value,
+                     updated,
+                     kind.merge_schema(),
+                     {call.manager, kind.gvk.api_version(), "scale", {}});
+        if (replicas.value() == 0) {  // left out of a Scale, so nobody states it
+            disown(updated, field_path(path));
+        }
+    }
     auto stored = store_update(inner, live, std::move(updated), false);
     if (!stored || call.dry_run) {
         store.rollback();
@@ -114,6 +163,11 @@ Answer<ApiResponse> ApiServer::State::scale(Call& call) {
         CAPSTAN_TRY(commit());
     }
     CAPSTAN_TRY(const StoredPtr object, std::move(stored));
+    if (call.dry_run) {
+        json::Value shown = object->value;
+        shown["metadata"].set("resourceVersion", std::to_string(live->revision));
+        return scale_response(make_stored(std::move(shown), live->revision), kind);
+    }
     return scale_response(object, kind);
 }
 
@@ -125,11 +179,27 @@ Answer<ApiResponse> ApiServer::State::create_token(Call& call) {
         return refuse(call.missing());
     }
     CAPSTAN_TRY(json::Value body, parse_body(call));
+    const std::int64_t seconds =
+        json::View(body)["spec"]["expirationSeconds"].int_or(kTokenSecondsDefault);
+    if (seconds < kTokenSecondsMin || seconds > kTokenSecondsMax) {
+        return refuse(invalid("authentication.k8s.io",
+                              "TokenRequest",
+                              "",
+                              {{"FieldValueInvalid",
+                                "Invalid value: " + std::to_string(seconds) +
+                                    (seconds < kTokenSecondsMin
+                                         ? ": may not specify a duration less than 10 minutes"
+                                         : ": may not specify a duration larger than 2^32 seconds"),
+                                "spec.expirationSeconds"}}));
+    }
     body.set("apiVersion", "authentication.k8s.io/v1");
     body.set("kind", "TokenRequest");
+    body["spec"].set("expirationSeconds", seconds);
+    const WallTime expires = clock.wall_now() + std::chrono::seconds(seconds);
     body["status"] = {
-        {"token", options.service_account_token(call.info.ns, call.info.name)},
-        {"expirationTimestamp", to_rfc3339(clock.wall_now() + std::chrono::hours(24 * 365))}};
+        {"token",
+         options.service_account_token(call.info.ns, call.info.name, clock.wall_now(), expires)},
+        {"expirationTimestamp", to_rfc3339(expires)}};
     return json_response(201, json::dump(body) + "\n");
 }
 

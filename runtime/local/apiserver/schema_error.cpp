@@ -55,6 +55,14 @@ FieldError invalid_value(std::string_view field, const json::Value& value, std::
             with_reason("Invalid value: " + value_text(value), why)};
 }
 
+FieldError wrong_type_value(std::string_view field,
+                            const json::Value& value,
+                            std::string_view why) {
+    FieldError error = invalid_value(field, value, why);
+    error.reason = FieldReason::type_invalid;
+    return error;
+}
+
 FieldError required_value(std::string_view field, std::string_view why) {
     return {std::string(field), FieldReason::required, with_reason("Required value", why)};
 }

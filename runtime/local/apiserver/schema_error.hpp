@@ -36,6 +36,8 @@ struct FieldError {
 };
 
 FieldError invalid_value(std::string_view field, const json::Value& value, std::string_view why);
+// The value is of a kind that the field's type cannot hold.
+FieldError wrong_type_value(std::string_view field, const json::Value& value, std::string_view why);
 FieldError required_value(std::string_view field, std::string_view why = {});
 FieldError unsupported_value(std::string_view field,
                              const json::Value& value,

@@ -179,9 +179,11 @@ Result<void> check_defaults(const SchemaNode& node, const std::string& path) {
     return ok();
 }
 
-void StructuralSchema::apply_defaults(json::Value& object) const {
+void StructuralSchema::apply_defaults(json::Value& object, Nulls nulls) const {
     default_node(*root_, object);
-    drop_nulls(*root_, object);
+    if (nulls == Nulls::drop) {
+        drop_nulls(*root_, object);
+    }
 }
 
 std::vector<std::string> StructuralSchema::prune(json::Value& object) const {

@@ -27,6 +27,7 @@ inline constexpr std::size_t kPrunedPathsMax = 100;      // prune() reports no m
 inline constexpr std::size_t kErrorValueBytesMax = 512;  // text of a refused value inside an error
 
 enum class SchemaType : std::uint8_t { any, object, array, string, integer, number, boolean };
+enum class Nulls : std::uint8_t { drop, keep };  // where a field may not be null
 enum class ListType : std::uint8_t { atomic, set, map };
 enum class MapType : std::uint8_t { granular, atomic };
 
@@ -106,7 +107,7 @@ public:
 
     // Fills absent fields that have a default; a null in a field that is not nullable and has
     // a default is replaced.
-    void apply_defaults(json::Value& object) const;
+    void apply_defaults(json::Value& object, Nulls nulls = Nulls::drop) const;
 
     // Removes fields the schema does not name, except below x-kubernetes-preserve-unknown-fields.
     // apiVersion, kind and metadata of the root and of embedded resources stay. Returns the removed

@@ -125,8 +125,10 @@ TEST(ServerGarbage, GrandchildrenGoToo) {
 TEST(ServerGarbage, ForegroundWaitsForChildren) {
     TestServer server;
     const Reply a = server.make_map("a");
-    const std::string held = child_of(a, "child");
+    std::string held = child_of(a, "child");
+    held.insert(held.find("\"uid\""), R"("blockOwnerDeletion":true,)");
     server.post(kMaps, held.substr(0, held.size() - 2) + R"(,"finalizers":["x.dev/hold"]}})");
+    server.post(kMaps, child_of(a, "free"));
     server.del(kA, R"({"propagationPolicy":"Foreground"})");
     server.server->tick();
     EXPECT_EQ(server.get(kA).text("/metadata/finalizers"), R"(["foregroundDeletion"])");

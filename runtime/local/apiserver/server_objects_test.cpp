@@ -224,7 +224,7 @@ TEST(ServerCreate, RefusesMetadataOfAnotherKind) {
         const std::string body =
             R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a",)" +
             std::string(metadata) + "}}";
-        EXPECT_EQ(server.post(kMaps, body).status, 422) << metadata;
+        EXPECT_EQ(server.post(kMaps, body).status, 400) << metadata;
     }
 }
 

@@ -30,6 +30,7 @@ struct Call {
     KindPtr kind;
     RenderOptions render;
     bool dry_run{false};
+    bool applying{false};  // server-side apply
     FieldValidation validation{FieldValidation::warn};
     std::string manager;  // field manager
     std::string now;      // RFC 3339
@@ -143,6 +144,8 @@ void to_storage_version(const ResourceKind& kind, json::Value& object);
 Answer<void> normalize(Call& call, json::Value& object);
 // Fields a subresource or the main resource does not write are taken from `live`.
 void isolate(const Call& call, const json::Value& live, json::Value& updated);
+// 400, or 422 for a patch: the object cannot be read as its kind.
+StatusError undecodable(const Call& call, const std::string& why);
 void set_generation(const ResourceKind& kind, const json::Value& live, json::Value& updated);
 Answer<void> validate_object(const Call& call, const json::Value* live, const json::Value& object);
 

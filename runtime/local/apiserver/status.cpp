@@ -181,8 +181,10 @@ json::Value to_json(const StatusError& error) {
         {"metadata", json::object()},
         {"status", "Failure"},
         {"message", error.message},
-        {"reason", error.reason},
     };
+    if (!error.reason.empty()) {
+        status.set("reason", error.reason);
+    }
     if (!details.if_object()->empty()) {
         status.set("details", std::move(details));
     }

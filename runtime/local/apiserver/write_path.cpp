@@ -82,6 +82,58 @@ void complete_new(const ResourceKind& kind, const std::string& name, json::Value
     }
 }
 
+void copy_member(const json::Value& from, std::string_view name, json::Value& to) {
+    if (const json::Value* value = from.find(name)) {
+        to.set(name, *value);
+    } else {
+        to.erase(name);
+    }
+}
+
+// The object with the version of `live`; without one if that is null.
+StoredPtr with_version(const Stored& object, const Stored* live) {
+    json::Value value = object.value;
+    if (live == nullptr) {
+        value["metadata"].erase("resourceVersion");
+    } else {
+        value["metadata"].set("resourceVersion", std::to_string(live->revision));
+    }
+    return make_stored(std::move(value), object.revision);
+}
+
+// `spec` of a builtin kind is a structure that is always there: its fields have owners, not it.
+void disown_spec_itself(json::Value& object) {
+    json::Value* entries = object["metadata"].find("managedFields");
+    if (entries == nullptr || !entries->is_array()) {
+        return;
+    }
+    for (json::Value& entry : *entries->if_array()) {
+        json::Value* spec = entry.pointer("/fieldsV1/f:spec");
+        if (spec == nullptr || !spec->is_object() ||
+            json::View(entry)["operation"].string_or("") != "Update") {
+            continue;
+        }
+        spec->erase(".");
+        if (spec->if_object()->empty()) {
+            entry["fieldsV1"].erase("f:spec");
+        }
+    }
+    std::erase_if(*entries->if_array(), [](const json::Value& entry) {
+        return json::View(entry)["fieldsV1"].object().empty();
+    });
+    if (entries->if_array()->empty()) {
+        object["metadata"].erase("managedFields");
+    }
+}
+
+// Kinds that PUT creates.
+bool creates_on_update(const ResourceKind& kind) {
+    const std::string& group = kind.gvk.group;
+    return !kind.custom && (group == "coordination.k8s.io" || group == "events.k8s.io" ||
+                            group == "rbac.authorization.k8s.io" || kind.plural == "services" ||
+                            kind.plural == "endpoints" || kind.plural == "events");
+}
+
 // A namespaced object needs a namespace that is there to stay.
 Answer<void> check_namespace(const Store& store, const Call& call, const std::string& name) {
     if (!call.kind->namespaced) {
@@ -165,6 +217,9 @@ Answer<StoredPtr> ApiServer::State::create_object(Call& call, json::Value object
                      object,
                      kind.merge_schema(),
                      {call.manager, kind.gvk.api_version(), call.info.subresource, call.now});
+        if (!kind.custom) {
+            disown_spec_itself(object);
+        }
     }
     if (kind.storage == "batch/jobs") {
         // after tracking: nobody owns these fields, so an apply does not remove them
@@ -197,19 +252,32 @@ Answer<StoredPtr> ApiServer::State::store_update(Call& call,
         return refuse(version_conflict(kind.gvk.group, kind.plural, name));
     }
     to_storage_version(kind, updated);
+    const WriteIdentity writer{
+        call.manager, kind.gvk.api_version(), call.info.subresource, call.now};
+    const bool custom_status = kind.custom && call.info.subresource == "status";
+    if (custom_status) {
+        // What a write of the status says besides, but for spec, is tracked though not written.
+        copy_member(live->value, "spec", updated);
+        CAPSTAN_TRY(normalize(call, updated));
+        if (track) {
+            track_update(&live->value, updated, kind.merge_schema(), writer);
+        }
+    }
     isolate(call, live->value, updated);
     keep_allocated_fields(kind.gvk, live->value, updated);
-    CAPSTAN_TRY(normalize(call, updated));
+    if (!custom_status) {
+        CAPSTAN_TRY(normalize(call, updated));
+    }
     set_generation(kind, live->value, updated);
     CAPSTAN_TRY(validate_object(call, &live->value, updated));
     if (kind.storage == kCrdStorage && call.info.subresource.empty()) {
         set_crd_status(updated, crd_name_conflict(registry, updated), call.now);
     }
-    if (track) {
-        track_update(&live->value,
-                     updated,
-                     kind.merge_schema(),
-                     {call.manager, kind.gvk.api_version(), call.info.subresource, call.now});
+    if (track && !custom_status) {
+        track_update(&live->value, updated, kind.merge_schema(), writer);
+    }
+    if (!kind.custom) {
+        disown_spec_itself(updated);
     }
     const std::string key = object_key(current["namespace"].string_or(""), name);
     if (may_go(kind, updated)) {
@@ -229,9 +297,13 @@ Answer<StoredPtr> ApiServer::State::store_update(Call& call,
 Answer<StoredPtr> ApiServer::State::transact(const Call& call,
                                              const std::function<Answer<StoredPtr>()>& write) {
     store.begin();
+    const StoredPtr live = store.find(call.kind->storage, call.key());
     Answer<StoredPtr> stored = write();
     if (!stored || call.dry_run) {
         store.rollback();
+        if (stored && stored.value() != live) {  // what was not stored has no version of its own
+            return with_version(*stored.value(), live.get());
+        }
         return stored;
     }
     CAPSTAN_TRY(commit());
@@ -255,6 +327,19 @@ Answer<ApiResponse> ApiServer::State::update(Call& call) {
     CAPSTAN_TRY(check_identity(call, object));
     CAPSTAN_TRY(check_escalation(call, object));
     const StoredPtr live = store.find(call.kind->storage, call.key());
+    if (!live && creates_on_update(*call.kind) && call.info.subresource.empty()) {
+        if (const std::string_view uid = json::View(object)["metadata"]["uid"].string_or("");
+            !uid.empty()) {
+            return refuse(conflict(call.kind->gvk.group,
+                                   call.kind->plural,
+                                   call.info.name,
+                                   "Precondition failed: UID in precondition: " + std::string(uid) +
+                                       ", UID in object meta: "));
+        }
+        CAPSTAN_TRY(const StoredPtr created,
+                    transact(call, [&] { return create_object(call, std::move(object), true); }));
+        return render(call, *created, 201);
+    }
     if (!live) {
         return refuse(call.missing());
     }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace capstan::local {
 namespace {
@@ -39,12 +40,44 @@ std::string unknown_fields_text(const std::vector<std::string>& paths) {
     return text;
 }
 
+// 1e3 and 5.0 are whole numbers and are kept as such, as Go's JSON does.
+void make_integers(json::Value& value) {
+    constexpr double kIntegerLimit = 9223372036854775808.0;  // 2^63
+    if (const double* real = value.if_real()) {
+        if (std::floor(*real) == *real && std::fabs(*real) < kIntegerLimit) {
+            value = json::Value(static_cast<std::int64_t>(*real));
+        }
+    } else if (json::Object* object = value.if_object()) {
+        for (json::Member& member : *object) {
+            make_integers(member.value);
+        }
+    } else if (json::Array* array = value.if_array()) {
+        for (json::Value& item : *array) {
+            make_integers(item);
+        }
+    }
+}
+
+// A structure has no nulls.
+void drop_nulls(json::Value& value) {
+    if (json::Object* members = value.if_object()) {
+        std::erase_if(*members, [](const json::Member& member) { return member.value.is_null(); });
+        for (json::Member& member : *members) {
+            drop_nulls(member.value);
+        }
+    } else if (json::Array* items = value.if_array()) {
+        for (json::Value& item : *items) {
+            drop_nulls(item);
+        }
+    }
+}
+
 }  // namespace
 
 Answer<json::Value> parse_body(const Call& call) {
-    const std::string_view type = std::string_view(call.request.content_type);
-    if (type.starts_with("application/vnd.kubernetes.protobuf") ||
-        type.starts_with("application/cbor")) {
+    const std::string_view type =
+        std::string_view(call.request.content_type).substr(0, call.request.content_type.find(';'));
+    if (call.request.method != "PATCH" && !type.empty() && type != "application/json") {
         return refuse(
             unsupported_media_type("the body of the request was in an unknown format - accepted "
                                    "media types include: application/json"));
@@ -62,11 +95,30 @@ Answer<json::Value> parse_body(const Call& call) {
     if (!parsed.value().is_object() && call.request.method != "PATCH") {
         return refuse(bad_request("the object provided is not a JSON object"));
     }
+    make_integers(parsed.assume_value());
     return std::move(parsed).assume_value();
+}
+
+StatusError undecodable(const Call& call, const std::string& why) {
+    if (call.request.method == "PATCH") {
+        return invalid(
+            {}, {}, {}, {{"FieldValueInvalid", "Invalid value: the object: " + why, "patch"}});
+    }
+    const GroupVersionKind& gvk = call.kind->gvk;
+    return bad_request(gvk.kind + " in version \"" + gvk.version + "\" cannot be handled as a " +
+                       gvk.kind + ": " + why);
 }
 
 Answer<void> check_identity(const Call& call, json::Value& object) {
     const ResourceKind& kind = *call.kind;
+    if (kind.custom && call.request.method != "PATCH") {
+        for (const char* field : {"kind", "apiVersion"}) {
+            if (json::View(object)[std::string_view(field)].string_or("").empty()) {
+                return refuse(bad_request("the object provided is unrecognized (must be of type " +
+                                          kind.gvk.kind + "): Object '" + field + "' is missing"));
+            }
+        }
+    }
     const std::string api_version{
         json::View(object)["apiVersion"].string_or(kind.gvk.api_version())};
     const std::string kind_name{json::View(object)["kind"].string_or(kind.gvk.kind)};
@@ -118,7 +170,14 @@ void to_storage_version(const ResourceKind& kind, json::Value& object) {
 
 Answer<void> normalize(Call& call, json::Value& object) {
     const ResourceKind& kind = *call.kind;
+    drop_empty_metadata(object);
     if (!kind.custom) {
+        if (json::Value* data = object.find("data"); data != nullptr && data->is_object()) {
+            for (json::Member& member : *data->if_object()) {
+                member.value = member.value.is_null() ? json::Value("") : member.value;
+            }
+        }
+        drop_nulls(object);
         apply_builtin_defaults(kind.gvk, object);
         if (kind.storage == kCrdStorage) {
             default_crd(object);
@@ -139,7 +198,8 @@ Answer<void> normalize(Call& call, json::Value& object) {
             call.warnings.push_back("unknown field \"" + path + "\"");
         }
     }
-    kind.schema->apply_defaults(object);
+    // What an apply states as null stays, and is refused where the schema wants a value.
+    kind.schema->apply_defaults(object, call.applying ? Nulls::keep : Nulls::drop);
     return boost::outcome_v2::success();
 }
 
@@ -213,7 +273,7 @@ void set_generation(const ResourceKind& kind, const json::Value& live, json::Val
 
 Answer<void> validate_object(const Call& call, const json::Value* live, const json::Value& object) {
     const ResourceKind& kind = *call.kind;
-    std::vector<FieldError> errors = validate_metadata(object, name_rule(kind));
+    std::vector<FieldError> errors = validate_metadata(object, name_rule(kind), !kind.custom);
     const auto append = [&](std::vector<FieldError> more) {
         errors.insert(errors.end(),
                       std::make_move_iterator(more.begin()),
@@ -237,6 +297,13 @@ Answer<void> validate_object(const Call& call, const json::Value* live, const js
     }
     if (errors.empty()) {
         return boost::outcome_v2::success();
+    }
+    for (const FieldError& error : errors) {
+        // Builtin kinds and metadata are read into structures before anything is checked.
+        if (error.reason == FieldReason::type_invalid &&
+            (!kind.custom || error.field.starts_with("metadata."))) {
+            return refuse(undecodable(call, error.text()));
+        }
     }
     std::vector<StatusCause> causes;
     for (FieldError& error : errors) {

@@ -44,7 +44,36 @@ void Controllers::sync() {
     drop_claim_dirs();
 }
 
+void Controllers::adopt_pods(const json::Value& set) {
+    const auto set_key = key_of(set);
+    std::vector<json::Value> orphans;
+    for (const auto& [key, pod] : mirror_.all(kPodKind)) {
+        if (key.ns == set_key.ns && ordinal_of(set_key.name, key.name) && !is_deleting(pod) &&
+            controller_uid(pod).empty() &&
+            matches(pod.pointer("/metadata/labels"), set.pointer("/spec/selector/matchLabels"))) {
+            orphans.push_back(pod);
+        }
+    }
+    for (const auto& pod : orphans) {
+        const auto* present = pod.pointer("/metadata/ownerReferences");
+        json::Value owners = present == nullptr ? json::list() : *present;
+        owners.push_back(controller_reference(kStatefulSetKind, set));
+        auto adopted = api_.patch(
+            kPodKind,
+            key_of(pod),
+            {{"metadata", {{"uid", uid_of(pod)}, {"ownerReferences", std::move(owners)}}}});
+        if (adopted.has_value()) {
+            mirror_.put(kPodKind, std::move(adopted).value());
+        } else {
+            failed("adopt Pod", key_of(pod), adopted.error());
+        }
+    }
+}
+
 void Controllers::sync_set(const json::Value& set) {
+    if (!is_deleting(set)) {
+        adopt_pods(set);
+    }
     auto plan = plan_stateful_set(set, mirror_.controlled_by(kPodKind, uid_of(set)));
     const auto ns = key_of(set).ns;
     if (!is_deleting(set)) {

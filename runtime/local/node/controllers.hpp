@@ -27,6 +27,8 @@ public:
 
 private:
     void sync_set(const json::Value& set);
+    // Pods that nobody controls and that the set would make: of its name and its labels.
+    void adopt_pods(const json::Value& set);
     void sync_job(const json::Value& job);
     void sync_claim(const json::Value& claim);
     void drop_claim_dirs();

@@ -458,6 +458,23 @@ TEST_F(NodeTest, StatefulSetRunsRollsAndKeepsDataAndAddresses) {
     EXPECT_TRUE(wait([&] { return processes().size() == 2; }));
 }
 
+TEST_F(NodeTest, StatefulSetAdoptsItsOrphans) {
+    const ObjectKey set_key{"ns", "m"}, pod_key{"ns", "m-0"};
+    ASSERT_TRUE(api.create(kStatefulSetKind, stateful_set(1, kForever)).has_value());
+    ASSERT_TRUE(wait_ready("m-0"));
+    const std::string uid = uid_of(api.get(kPodKind, pod_key).value());
+    ASSERT_TRUE(api.remove(kStatefulSetKind, set_key, {}).has_value());
+    ASSERT_TRUE(api.patch(kPodKind, pod_key, {{"metadata", {{"ownerReferences", json::Value()}}}})
+                    .has_value());
+    const auto again = api.create(kStatefulSetKind, stateful_set(1, kForever));
+    ASSERT_TRUE(again.has_value());
+    ASSERT_TRUE(wait([&] {
+        return controller_uid(api.get(kPodKind, pod_key).value()) == uid_of(again.value());
+    }));
+    EXPECT_EQ(uid_of(api.get(kPodKind, pod_key).value()), uid);
+    EXPECT_EQ(processes().size(), 1u);
+}
+
 TEST_F(NodeTest, JobRunsToItsEnd) {
     ASSERT_TRUE(api.create(kJobKind,
                            {
