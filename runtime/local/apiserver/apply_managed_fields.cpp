@@ -273,8 +273,12 @@ Answer<json::Value> apply_config(const json::Value* live,
     ManagedFields entries = live == nullptr ? ManagedFields{} : decode_managed_fields(base);
     if (live != nullptr && entries.empty()) {
         // The object was written before anybody tracked it: whoever did owns all of it.
-        ManagedEntry before{
-            "before-first-apply", false, identity.api_version, {}, identity.time, {}};
+        ManagedEntry before{"before-first-apply",
+                            false,
+                            identity.api_version,
+                            identity.subresource,
+                            identity.time,
+                            {}};
         before.set = compare(nothing, base, schema).added.recursive_difference(reset);
         strip_unowned(before.set);
         entries.push_back(std::move(before));

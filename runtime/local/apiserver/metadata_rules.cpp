@@ -206,9 +206,11 @@ void drop_empty_metadata(json::Value& object) {
         const std::string* text = member.value.if_string();
         const json::Object* map = member.value.if_object();
         const json::Array* list = member.value.if_array();
+        const bool maps = member.key == "labels" || member.key == "annotations";
+        const bool lists = member.key == "finalizers" || member.key == "ownerReferences";
         return member.value.is_null() || (text != nullptr && text->empty()) ||
-               (map != nullptr && map->empty()) ||
-               (list != nullptr && list->empty() && member.key != "managedFields");
+               (map != nullptr && map->empty() && maps) ||
+               (list != nullptr && list->empty() && lists);
     });
 }
 

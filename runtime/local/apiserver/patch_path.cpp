@@ -33,13 +33,10 @@ Answer<void> check_apply_request(const Call& call, const json::Value& config) {
     return boost::outcome_v2::success();
 }
 
-// What a patch of a custom resource may not touch.
+// What a patch may not touch.
 Answer<void> check_immutable(const Call& call,
                              const json::Value& live,
                              const json::Value& updated) {
-    if (!call.kind->custom) {
-        return boost::outcome_v2::success();
-    }
     std::vector<StatusCause> causes;
     const std::string uid{json::View(live)["metadata"]["uid"].string_or("")};
     const std::string sent{json::View(updated)["metadata"]["uid"].string_or(uid)};
@@ -52,7 +49,7 @@ Answer<void> check_immutable(const Call& call,
     for (const auto& [field, wanted] : {std::pair<const char*, std::string>{"kind", gvk.kind},
                                         {"apiVersion", gvk.api_version()}}) {
         const std::string found{json::View(updated)[std::string_view(field)].string_or("")};
-        if (found != wanted) {
+        if (call.kind->custom && found != wanted) {
             causes.push_back({"FieldValueInvalid",
                               "Invalid value: " + json::dump(found) + ": must be " + wanted,
                               field});

@@ -213,7 +213,7 @@ void isolate(const Call& call, const json::Value& live, json::Value& updated) {
         const json::Value api_version = updated["apiVersion"];
         updated = live;
         updated.set("apiVersion", api_version);
-        if (status.is_null()) {
+        if (status.is_null() && !(call.applying && sent != nullptr)) {
             updated.erase("status");
         } else {
             updated.set("status", std::move(status));
