@@ -169,7 +169,7 @@ class Generator:
             if "fieldManager" not in operation.query and operation.method != "DELETE" and self.chance(0.8):
                 operation.query["fieldManager"] = self.pick(*MANAGERS)
             # A dry run of a PUT that would create answers version 1 on a real server.
-            if self.chance(0.04) and (kind.custom or operation.method != "PUT"):
+            if self.chance(0.04) and operation.method != "DELETE" and (kind.custom or operation.method != "PUT"):
                 operation.query["dryRun"] = "All"
             if kind.custom and operation.method != "DELETE" and self.chance(0.05):
                 operation.query["fieldValidation"] = self.pick("Strict", "Ignore")
@@ -227,7 +227,7 @@ class Generator:
     def pointer(self, kind):
         if not kind.custom:
             top = "data" if kind is CONFIG_MAP else "spec"
-            return f"/{top}/{self.pick(*(WORDS if kind is CONFIG_MAP else ('ports/0/name', 'holderIdentity', 'selector', 'renewTime')))}"
+            return f"/{top}/{self.pick(*(WORDS if kind is CONFIG_MAP else ('holderIdentity', 'renewTime')))}"
         return "/spec/" + self.pick("count", "atoms", "atoms/0", "atoms/-", "marks/0", "marks/-", "parts/0", "parts/0/value", "parts/-",
                                     "settings/a", "settings", "nested/a", "open/a", "mode", "none/x", "fixed/a", "atoms/-1", "ports/1")
 
@@ -266,6 +266,9 @@ class Generator:
         body = self.object(kind, name)
         # An empty map of an apply stays in a real server's store until the next write (docs/local.md).
         body["metadata"] = {key: value for key, value in body["metadata"].items() if value}
+        # One that states nothing inside spec takes the defaults along on a real server (docs/local.md).
+        if kind.custom:
+            body["spec"].setdefault("count", self.pick(1, 2))
         if self.chance(0.02):
             body["metadata"]["resourceVersion"] = self.pick("$RV", "$OLDRV")
         query = {"fieldManager": self.pick(*MANAGERS)}

@@ -26,7 +26,6 @@ from kube_api import Api  # noqa: E402
 
 EPISODE = 1000         # operations in one namespace, so that a failure can be replayed
 SHRINK_SECONDS = 60
-MESSAGE = "message"
 
 
 class Side:
@@ -201,8 +200,7 @@ def tell(seed, number, operations, found):
 
 def explore(pair, seed, count, stop_after, kinds):
     """Number of differences."""
-    randoms, differences, codes = random.Random(seed), 0, {}
-    generator = diff_ops.Generator(randoms, kinds)
+    generator, differences = diff_ops.Generator(random.Random(seed), kinds), 0
     episode, start = [], time.monotonic()
     pair.start()
     for number in range(1, count + 1):
@@ -212,9 +210,6 @@ def explore(pair, seed, count, stop_after, kinds):
         operation = generator.next()
         episode.append(operation)
         found = pair.run(operation)
-        for side in pair.sides[1:]:
-            code = (operation.method, operation.content_type, found is None)
-            codes[code] = codes.get(code, 0) + 1
         if found:
             differences += 1
             shrunk, again = shrink(pair, episode)
