@@ -81,24 +81,34 @@ void ClientExchange::connect() {
             fail_with(Code::unavailable,
                       phase + ": no answer within " + std::to_string(limit.count()) + " ms");
         });
-    connecting_ = net::connect(
-        pool_->loop,
-        pool_->endpoint,
-        pool_->tls.get(),
-        [this, weak = weak_from_this()](Result<std::unique_ptr<Transport>> transport) {
-            const auto self = weak.lock();
-            if (!self || state_ != State::connecting) {
-                return;
-            }
-            connect_timer_.reset();
-            const auto connecting = std::move(connecting_);
-            if (transport) {
-                begin(std::make_unique<ClientConnection>(std::move(transport).value()), false);
-            } else {
-                fail_with(Code::unavailable,
-                          std::string(connecting->phase()) + ": " + transport.error().message);
-            }
-        });
+    connecting_ = net::connect(pool_->loop,
+                               pool_->endpoint,
+                               pool_->tls(),
+                               pool_->proxy,
+                               [this, weak = weak_from_this(), generation = pool_->generation()](
+                                   Result<std::unique_ptr<Transport>> transport) {
+                                   const auto self = weak.lock();
+                                   if (self && state_ == State::connecting) {
+                                       connected(std::move(transport), generation);
+                                   }
+                               });
+}
+
+void ClientExchange::connected(Result<std::unique_ptr<Transport>> transport,
+                               std::uint64_t generation) {
+    connect_timer_.reset();
+    const auto connecting = std::move(connecting_);
+    if (transport) {
+        begin(std::make_unique<ClientConnection>(std::move(transport).value(), generation), false);
+        return;
+    }
+    const auto& ask = pool_->options.on_untrusted;
+    if (connecting->untrusted() && !std::exchange(trusted_again_, true) && ask && ask()) {
+        connect();
+        return;
+    }
+    fail_with(Code::unavailable,
+              std::string(connecting->phase()) + ": " + transport.error().message);
 }
 
 std::string ClientExchange::request_head() const {

@@ -23,12 +23,14 @@ class ClientExchange;
 // A connection with what it has received and nobody has parsed yet.
 class ClientConnection {
 public:
-    explicit ClientConnection(std::unique_ptr<Transport> t) : transport(std::move(t)) {}
+    ClientConnection(std::unique_ptr<Transport> t, std::uint64_t g)
+        : transport(std::move(t)), generation(g) {}
     // Calls `waiter` once more bytes are in `in`, or with the error. Replaces a waiter
     // that was not called yet.
     void want(std::function<void(const IoError&)> waiter);
 
     const std::unique_ptr<Transport> transport;
+    const std::uint64_t generation;  // of the pool's TLS settings
     std::string in;
     bool answered{false};  // bytes arrived since it was handed out
 
@@ -39,13 +41,20 @@ private:
 
 class ClientPool : public std::enable_shared_from_this<ClientPool> {
 public:
-    ClientPool(IoLoop& l, HttpClientOptions o, Endpoint e, std::unique_ptr<TlsClient> t);
+    ClientPool(IoLoop& l,
+               HttpClientOptions o,
+               Endpoint e,
+               std::shared_ptr<const TlsClient> t,
+               std::optional<Proxy> p);
 
     // Gives the exchange a connection, lets it connect, or queues it.
     void admit(const std::shared_ptr<ClientExchange>& exchange);
     // The exchange is done with its connection; null: the connection is closed.
     void release(std::unique_ptr<ClientConnection> connection);
     void close();
+    Result<void> set_tls(const TlsClientOptions& tls);
+    const std::shared_ptr<const TlsClient>& tls() const noexcept { return tls_; }
+    std::uint64_t generation() const noexcept { return generation_; }
 
     void add(const std::shared_ptr<ClientExchange>& exchange) {
         exchanges_[exchange.get()] = exchange;
@@ -56,7 +65,7 @@ public:
     const HttpClientOptions options;
     const Endpoint endpoint;
     const std::string host;  // header
-    const std::unique_ptr<TlsClient> tls;
+    const std::optional<Proxy> proxy;
 
 private:
     struct Idle {
@@ -65,6 +74,8 @@ private:
     };
     void keep(std::unique_ptr<ClientConnection> connection);
 
+    std::shared_ptr<const TlsClient> tls_;  // shared with connections being made
+    std::uint64_t generation_{0};           // counts set_tls()
     bool closed_{false};
     std::size_t busy_{0};
     std::list<Idle> idle_;  // oldest first
@@ -93,6 +104,7 @@ public:
     bool is_queued() const noexcept { return state_ == State::queued; }
     bool wants_fresh() const noexcept { return retried_; }
     void connect();
+    void connected(Result<std::unique_ptr<Transport>> transport, std::uint64_t generation);
     void begin(std::unique_ptr<ClientConnection> connection, bool reused);
     void refuse(Error error);
 
@@ -138,6 +150,7 @@ private:
     bool busy_{false};  // counted by the pool
     bool reused_{false};
     bool retried_{false};
+    bool trusted_again_{false};
     bool head_taken_{false};
     bool complete_{false};  // the whole answer is parsed
     bool read_wanted_{false};

@@ -19,44 +19,55 @@ constexpr std::size_t kAddressesMax = 8;  // of one name that are tried
 struct ConnectState : std::enable_shared_from_this<ConnectState> {
     ConnectState(IoLoop& l,
                  Endpoint e,
-                 const TlsClient* t,
+                 std::shared_ptr<const TlsClient> t,
+                 std::optional<Proxy> p,
                  std::function<void(Result<std::unique_ptr<Transport>>)> d)
-        : loop(l), endpoint(std::move(e)), tls(t), done(std::move(d)), resolver(context_of(l)) {}
+        : loop(l),
+          endpoint(std::move(e)),
+          tls(std::move(t)),
+          proxy(std::move(p)),
+          done(std::move(d)),
+          resolver(context_of(l)) {}
 
     void start();
     void take(const error_code& error, const tcp::resolver::results_type& found);
     void try_next(const std::string& problem);
     void connected();
+    void secure();
+    // What the socket is connected to.
+    const Endpoint& next_hop() const noexcept { return proxy ? proxy->endpoint : endpoint; }
     void finish(Result<std::unique_ptr<Transport>> result);
     void fail_with(const std::string& text) { finish(fail(Code::unavailable, text)); }
 
     IoLoop& loop;
     const Endpoint endpoint;
-    const TlsClient* const tls;
+    const std::shared_ptr<const TlsClient> tls;  // shared with the pool, which may get another
+    const std::optional<Proxy> proxy;
     std::function<void(Result<std::unique_ptr<Transport>>)> done;  // null: cancelled or over
     tcp::resolver resolver;
     std::vector<asio::generic::stream_protocol::endpoint> addresses;
     std::size_t next{0};
     std::shared_ptr<SocketState> socket;
     std::string_view phase{"look up"};
+    bool untrusted{false};
 };
 
 void ConnectState::start() {
     phase = "connect";
     error_code error;
-    if (endpoint.scheme == Scheme::unix_socket) {
-        addresses.emplace_back(asio::local::stream_protocol::endpoint(endpoint.host));
+    if (next_hop().scheme == Scheme::unix_socket) {
+        addresses.emplace_back(asio::local::stream_protocol::endpoint(next_hop().host));
         return try_next("");
     }
-    const auto literal = asio::ip::make_address(endpoint.host, error);
+    const auto literal = asio::ip::make_address(next_hop().host, error);
     if (!error) {
-        addresses.emplace_back(tcp::endpoint(literal, endpoint.port));
+        addresses.emplace_back(tcp::endpoint(literal, next_hop().port));
         return try_next("");
     }
     phase = "look up";
     resolver.async_resolve(
-        endpoint.host,
-        std::to_string(endpoint.port),
+        next_hop().host,
+        std::to_string(next_hop().port),
         tcp::resolver::numeric_service,
         [self = shared_from_this()](const error_code& e, const tcp::resolver::results_type& found) {
             if (self->done) {
@@ -104,6 +115,24 @@ void ConnectState::try_next(const std::string& problem) {
 }
 
 void ConnectState::connected() {
+    if (!proxy) {
+        return secure();
+    }
+    phase = "proxy";
+    open_tunnel(socket, endpoint, *proxy, [weak = weak_from_this()](const std::string& problem) {
+        const auto state = weak.lock();
+        if (!state || !state->done) {
+            return;
+        }
+        if (!problem.empty()) {
+            state->fail_with(problem);
+        } else {
+            state->secure();
+        }
+    });
+}
+
+void ConnectState::secure() {
     if (tls == nullptr) {
         return finish(wrap(std::move(socket)));
     }
@@ -119,6 +148,7 @@ void ConnectState::connected() {
             return;
         }
         if (e) {
+            state->untrusted = e.untrusted;
             state->fail_with(e.text);
         } else {
             state->finish(wrap(std::move(state->socket)));
@@ -147,6 +177,7 @@ public:
     ConnectHandle(const ConnectHandle&) = delete;
     ConnectHandle& operator=(const ConnectHandle&) = delete;
     std::string_view phase() const noexcept override { return state_->phase; }
+    bool untrusted() const noexcept override { return state_->untrusted; }
 
 private:
     std::shared_ptr<ConnectState> state_;  // shared with operations in flight
@@ -156,9 +187,11 @@ private:
 
 std::unique_ptr<Connecting> connect(IoLoop& loop,
                                     const Endpoint& endpoint,
-                                    const TlsClient* tls,
+                                    std::shared_ptr<const TlsClient> tls,
+                                    const std::optional<Proxy>& proxy,
                                     std::function<void(Result<std::unique_ptr<Transport>>)> done) {
-    auto state = std::make_shared<ConnectState>(loop, endpoint, tls, std::move(done));
+    auto state =
+        std::make_shared<ConnectState>(loop, endpoint, std::move(tls), proxy, std::move(done));
     // Posted, so that an immediate failure is no callback inside this call.
     loop.post([state] {
         if (state->done) {

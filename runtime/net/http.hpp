@@ -79,6 +79,8 @@ struct StreamOptions {
     MonotonicTime idle_max{kNever};
 };
 
+struct TlsClientOptions;
+
 class HttpClient {
 public:
     virtual ~HttpClient() = default;  // cancels every exchange
@@ -89,10 +91,14 @@ public:
     [[nodiscard]] virtual std::unique_ptr<HttpStream> stream(HttpRequest request,
                                                              StreamOptions options,
                                                              StreamHandler handler) = 0;
+    // Other roots, another identity: new connections use `tls`, idle ones close, exchanges under
+    // way end on the connection they have, which closes after them. Errors: invalid (PEM),
+    // unsupported (no TLS); nothing has changed then.
+    virtual Result<void> set_tls(const TlsClientOptions& tls);
 };
 
 // The client side of TLS. Everything PEM text, not paths: rotation is the owner's
-// affair (make a new client).
+// affair (HttpClient::set_tls).
 struct TlsClientOptions {
     std::string ca_pem;           // empty: the system's store
     std::string certificate_pem;  // with key_pem: presented to the server
@@ -105,6 +111,11 @@ struct HttpClientOptions {
     // "https://127.0.0.1:6443", "http://[::1]:2379", "unix:///run/x.sock"; no path
     std::string endpoint;
     TlsClientOptions tls;
+    // "http://[user:password@]proxy:3128": reached through its CONNECT; empty: directly
+    std::string proxy;
+    // The server's certificate was refused. True: set_tls() was called meanwhile, and the request,
+    // of which nothing was sent, is worth one more connection.
+    std::function<bool()> on_untrusted;
     std::size_t connections_max{64};  // streams included
     std::size_t idle_connections_max{16};
     std::chrono::milliseconds idle_timeout{30'000};     // of an idle connection in the pool

@@ -56,6 +56,7 @@ public:
         exchange->start();
         return std::make_unique<ExchangeHandle>(std::move(exchange));
     }
+    Result<void> set_tls(const TlsClientOptions& tls) override { return pool_->set_tls(tls); }
 
 private:
     std::shared_ptr<ClientPool> pool_;  // shared with exchanges, which may outlive the client
@@ -83,12 +84,31 @@ void ClientConnection::want(std::function<void(const IoError&)> waiter) {
     });
 }
 
-ClientPool::ClientPool(IoLoop& l, HttpClientOptions o, Endpoint e, std::unique_ptr<TlsClient> t)
+ClientPool::ClientPool(IoLoop& l,
+                       HttpClientOptions o,
+                       Endpoint e,
+                       std::shared_ptr<const TlsClient> t,
+                       std::optional<Proxy> p)
     : loop(l),
       options(std::move(o)),
       endpoint(std::move(e)),
       host(host_header(endpoint)),
-      tls(std::move(t)) {}
+      proxy(std::move(p)),
+      tls_(std::move(t)) {}
+
+Result<void> ClientPool::set_tls(const TlsClientOptions& tls) {
+    if (tls_ == nullptr) {
+        return fail(Code::unsupported, options.endpoint + ": not an https endpoint");
+    }
+    auto made = TlsClient::create(tls, endpoint.host);
+    if (!made) {
+        return fail(with_context(made.error(), options.endpoint));
+    }
+    tls_ = std::move(made).value();
+    ++generation_;
+    idle_.clear();
+    return ok();
+}
 
 void ClientPool::admit(const std::shared_ptr<ClientExchange>& exchange) {
     if (closed_) {
@@ -121,7 +141,8 @@ void ClientPool::admit(const std::shared_ptr<ClientExchange>& exchange) {
 void ClientPool::release(std::unique_ptr<ClientConnection> connection) {
     CAPSTAN_CHECK(busy_ > 0, options.endpoint);
     --busy_;
-    if (connection && !closed_ && options.idle_connections_max > 0) {
+    const bool current = connection && connection->generation == generation_;
+    if (current && !closed_ && options.idle_connections_max > 0) {
         keep(std::move(connection));
     }
     while (!waiting_.empty() && !closed_ && (!idle_.empty() || busy_ < options.connections_max)) {
@@ -166,7 +187,7 @@ void ClientPool::close() {
 
 Result<std::unique_ptr<HttpClient>> make_http_client(IoLoop& loop, HttpClientOptions options) {
     CAPSTAN_TRY(auto endpoint, parse_endpoint(options.endpoint));
-    std::unique_ptr<TlsClient> tls;
+    std::shared_ptr<const TlsClient> tls;
     if (endpoint.scheme == Scheme::https) {
         auto made = TlsClient::create(options.tls, endpoint.host);
         if (!made) {
@@ -177,8 +198,12 @@ Result<std::unique_ptr<HttpClient>> make_http_client(IoLoop& loop, HttpClientOpt
     if (options.connections_max == 0) {
         return fail(Code::invalid, options.endpoint + ": connections_max is 0");
     }
-    auto pool =
-        std::make_shared<ClientPool>(loop, std::move(options), std::move(endpoint), std::move(tls));
+    std::optional<Proxy> proxy;
+    if (!options.proxy.empty()) {
+        CAPSTAN_TRY(proxy, parse_proxy(options.proxy));
+    }
+    auto pool = std::make_shared<ClientPool>(
+        loop, std::move(options), std::move(endpoint), std::move(tls), std::move(proxy));
     return std::unique_ptr<HttpClient>(std::make_unique<ClientHandle>(std::move(pool)));
 }
 

@@ -153,6 +153,28 @@ TlsClient::TlsClient(SslContextPtr context, std::string host, bool insecure)
     SSL_CTX_set_session_cache_mode(context_.get(),
                                    SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(context_.get(), &TlsClient::keep_session);
+    SSL_CTX_set_verify(
+        context_.get(), insecure_ ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, &TlsClient::note_refused);
+}
+
+// Connections hold the context, and the context would still name us.
+TlsClient::~TlsClient() {
+    SSL_CTX_sess_set_new_cb(context_.get(), nullptr);
+    SSL_CTX_set_app_data(context_.get(), nullptr);
+}
+
+int TlsClient::note_refused(int good, X509_STORE_CTX* context) noexcept {
+    const auto* ssl = static_cast<const SSL*>(
+        X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()));
+    X509* certificate = X509_STORE_CTX_get_current_cert(context);
+    if (good != 1 && ssl != nullptr && certificate != nullptr) {
+        auto* self = static_cast<TlsClient*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+        if (self != nullptr) {
+            X509_up_ref(certificate);
+            self->refused_ = std::shared_ptr<X509>(certificate, &X509_free);
+        }
+    }
+    return good;
 }
 
 int TlsClient::keep_session(SSL* ssl, SSL_SESSION* session) noexcept {
@@ -164,8 +186,6 @@ int TlsClient::keep_session(SSL* ssl, SSL_SESSION* session) noexcept {
 Result<std::unique_ptr<TlsClient>> TlsClient::create(const TlsClientOptions& options,
                                                      std::string_view host) {
     CAPSTAN_TRY(auto context, make_context(TLS_client_method()));
-    SSL_CTX_set_verify(
-        context.get(), options.insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
     if (!options.ca_pem.empty()) {
         CAPSTAN_TRY(trust(context.get(), options.ca_pem, "the CA"));
     } else if (!options.insecure && SSL_CTX_set_default_verify_paths(context.get()) != 1) {
@@ -263,11 +283,6 @@ PeerSubject peer_subject(const SSL* ssl) {
         }
     }
     return subject;
-}
-
-std::string verify_problem(const SSL* ssl) {
-    const long result = SSL_get_verify_result(ssl);
-    return result == X509_V_OK ? std::string() : X509_verify_cert_error_string(result);
 }
 
 }  // namespace capstan::net

@@ -3,6 +3,7 @@
 // TLS 1.2 or newer; ALPN http/1.1. Thread: the loop thread.
 #pragma once
 
+#include "capstan/clock.hpp"
 #include "capstan/error.hpp"
 #include "runtime/net/http.hpp"
 
@@ -32,17 +33,22 @@ public:
     TlsClient(const TlsClient&) = delete;
     TlsClient& operator=(const TlsClient&) = delete;
 
+    ~TlsClient();  // connections made by it live on
+
     // A connection ready for the handshake, resuming the last session if there is one.
     Result<SslPtr> connection() const;
 
 private:
     TlsClient(SslContextPtr context, std::string host, bool insecure);
     static int keep_session(SSL* ssl, SSL_SESSION* session) noexcept;
+    static int note_refused(int good, X509_STORE_CTX* context) noexcept;
+    friend std::string verify_problem(const SSL* ssl, WallTime now);
 
     const SslContextPtr context_;
     const std::string host_;
     const bool insecure_;
     SslSessionPtr session_;
+    std::shared_ptr<X509> refused_;  // the last one; shared: OpenSSL counts its references itself
 };
 
 class TlsServer {
@@ -66,8 +72,9 @@ struct PeerSubject {
 };
 PeerSubject peer_subject(const SSL* ssl);
 
-// Why the peer's certificate was refused: "self-signed certificate"; "" when it was not.
-std::string verify_problem(const SSL* ssl);
+// Why the peer's certificate was refused, and the remedy: "hostname mismatch: the certificate is
+// for localhost"; "" when it was not. `now`: of the local clock, for the text only.
+std::string verify_problem(const SSL* ssl, WallTime now);
 std::string openssl_error();  // the first queued error of this thread, and clears the queue
 
 }  // namespace capstan::net

@@ -29,13 +29,13 @@ IoError to_error(const error_code& error) {
         return {};
     }
     if (error == asio::error::eof || error == asio::ssl::error::stream_truncated) {
-        return {IoError::Kind::end, "connection closed by the peer"};
+        return {IoError::Kind::end, "connection closed by the peer", false};
     }
     std::string text = error.message();
     if (const std::size_t cut = text.find(" (SSL routines)"); cut != std::string::npos) {
         text.erase(cut);
     }
-    return {IoError::Kind::failed, std::move(text)};
+    return {IoError::Kind::failed, std::move(text), false};
 }
 
 class SocketTransport final : public Transport {
@@ -132,9 +132,11 @@ void SocketState::handshake(bool as_server, std::function<void(const IoError&)> 
         const auto call = std::exchange(self->on_handshake, nullptr);
         IoError problem = to_error(error);
         const std::string refused =
-            error ? verify_problem(self->tls->native_handle()) : std::string();
+            error ? verify_problem(self->tls->native_handle(), self->loop.wall_now())
+                  : std::string();
         if (!refused.empty()) {
             problem.text += ": " + refused;
+            problem.untrusted = true;
         }
         call(problem);
     });

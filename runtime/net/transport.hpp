@@ -6,6 +6,7 @@
 
 #include "capstan/error.hpp"
 #include "runtime/net/io_loop.hpp"
+#include "runtime/net/proxy.hpp"
 #include "runtime/net/tls.hpp"
 #include "runtime/net/url.hpp"
 
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +26,7 @@ struct IoError {
     enum class Kind : std::uint8_t { none, end, failed };  // end: the peer sends nothing more
     Kind kind{Kind::none};
     std::string text;
+    bool untrusted{false};  // the peer's certificate was refused by us
     explicit operator bool() const noexcept { return kind != Kind::none; }
 };
 
@@ -51,15 +54,18 @@ Result<std::unique_ptr<Transport>> adopt_socket(IoLoop& loop, int fd, int family
 
 class Connecting {
 public:
-    virtual ~Connecting() = default;                      // cancels, no callback follows
-    virtual std::string_view phase() const noexcept = 0;  // "look up", "connect", "TLS"
+    virtual ~Connecting() = default;  // cancels, no callback follows
+    // "look up", "connect", "proxy", "TLS"
+    virtual std::string_view phase() const noexcept = 0;
+    virtual bool untrusted() const noexcept = 0;  // failed: the certificate was refused by us
 };
 
-// Connects, with TLS when `tls` is not null (borrowed until `done`). Errors: unavailable; the
-// text says what failed.
+// Connects, through `proxy` when there is one, with TLS when `tls` is not null (shared: a newer one
+// may replace it meanwhile). Errors: unavailable; the text says what failed.
 std::unique_ptr<Connecting> connect(IoLoop& loop,
                                     const Endpoint& endpoint,
-                                    const TlsClient* tls,
+                                    std::shared_ptr<const TlsClient> tls,
+                                    const std::optional<Proxy>& proxy,
                                     std::function<void(Result<std::unique_ptr<Transport>>)> done);
 
 }  // namespace capstan::net

@@ -42,6 +42,12 @@ struct SocketState : std::enable_shared_from_this<SocketState> {
 };
 
 std::unique_ptr<Transport> wrap(std::shared_ptr<SocketState> state);
+// Asks the HTTP proxy at the other end of `state` for a tunnel to `target`. `done` gets what went
+// wrong, or "" when the socket now leads to the target; it is not called once the socket is shut.
+void open_tunnel(const std::shared_ptr<SocketState>& state,
+                 const Endpoint& target,
+                 const Proxy& proxy,
+                 std::function<void(const std::string& problem)> done);
 void set_tcp_options(Socket& socket, int family) noexcept;
 
 }  // namespace capstan::net
