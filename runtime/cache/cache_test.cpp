@@ -96,6 +96,10 @@ private:
     }
     void answer(std::shared_ptr<net::ServerExchange> exchange) {
         const std::string target = exchange->target();
+        if (target == "/apis") {
+            exchange->respond(404, {}, "an old server");
+            return;
+        }
         if (target == "/apis/coordination.k8s.io/v1") {
             exchange->respond(
                 200,

@@ -22,18 +22,18 @@ Result<kube::ConnectionConfig> from_pod_map(const std::string& path) {
     CAPSTAN_TRY(const std::string_view token_file, server["tokenFile"].as_string());
     kube::ConnectionConfig connection;
     connection.http.endpoint = url;
-    CAPSTAN_TRY(connection.http.tls.ca_pem, kube::read_small_file(std::string(ca_file)));
+    connection.files.ca = ca_file;
+    CAPSTAN_TRY(connection.http.tls.ca_pem, kube::read_small_file(connection.files.ca));
     connection.host = url.substr(url.find("//") + 2);
     connection.ns = environment("POD_NAMESPACE").value_or("default");
     connection.token_file = token_file;
     return connection;
 }
 
-}  // namespace
-
-Result<kube::ConnectionConfig> find_connection(const std::string& kubeconfig) {
+Result<kube::ConnectionConfig> look_around(const std::string& kubeconfig,
+                                           const std::string& context) {
     if (!kubeconfig.empty()) {
-        return kube::load_kubeconfig(kubeconfig);
+        return kube::load_kubeconfig(kubeconfig, context);
     }
     if (const auto map = environment("CAPSTAN_POD_MAP")) {
         auto connection = from_pod_map(*map);
@@ -47,11 +47,20 @@ Result<kube::ConnectionConfig> find_connection(const std::string& kubeconfig) {
         return in_cluster;
     }
     if (const auto file = environment("KUBECONFIG"); file && !file->empty()) {
-        return kube::load_kubeconfig(*file);
+        return kube::load_kubeconfig(*file, context);
     }
     return fail(Code::not_found,
                 "no API server: " + in_cluster.error().message +
                     ", and neither `kubeconfig` in the configuration nor $KUBECONFIG is set");
+}
+
+}  // namespace
+
+Result<kube::ConnectionConfig> find_connection(const std::string& kubeconfig,
+                                               const std::string& context) {
+    CAPSTAN_TRY(kube::ConnectionConfig connection, look_around(kubeconfig, context));
+    CAPSTAN_TRY(kube::use_environment_proxy(connection, environment));
+    return connection;
 }
 
 }  // namespace capstan::cli

@@ -8,8 +8,11 @@
 
 namespace capstan::cli {
 
-// `kubeconfig` when given; else the pod map of local mode (CAPSTAN_POD_MAP); else the pod's service
-// account; else $KUBECONFIG. Errors: invalid or not_found, with what was tried and the remedy.
-Result<kube::ConnectionConfig> find_connection(const std::string& kubeconfig);
+// `kubeconfig` when given, a file or several as in $KUBECONFIG; else the pod map of local mode
+// (CAPSTAN_POD_MAP); else the pod's service account; else $KUBECONFIG. `context` empty: the
+// current one. A proxy of the environment is filled in. Errors: invalid, unsupported or not_found,
+// with what was tried and the remedy.
+Result<kube::ConnectionConfig> find_connection(const std::string& kubeconfig,
+                                               const std::string& context = {});
 
 }  // namespace capstan::cli

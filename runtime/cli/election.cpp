@@ -1,7 +1,5 @@
 #include "runtime/cli/election.hpp"
 
-#include "runtime/net/http_client.hpp"
-
 #include <unistd.h>
 
 #include <array>
@@ -50,23 +48,21 @@ Result<std::unique_ptr<Election>> Election::create(ElectionParts parts,
     options.renew_deadline = config.renew_deadline;
     options.retry_period = config.retry_period;
     auto made = std::make_unique<Election>(Private{}, std::move(parts), std::move(options));
-    net::HttpClientOptions http = connection.http;
-    http.connections_max = 1;
-    http.idle_connections_max = 1;
-    CAPSTAN_TRY(made->http_, net::make_http_client(made->parts_.loop, std::move(http)));
-    kube::ClientOptions client;
-    client.host = connection.host;
+    kube::ConnectionConfig own = connection;
+    own.http.connections_max = 1;
+    own.http.idle_connections_max = 1;
+    kube::ConnectionOptions client;
     client.user_agent = "capstan/" CAPSTAN_VERSION " (leader-election)";
-    client.tokens = made->parts_.tokens;
     client.observer = made->parts_.observer;
-    made->client_ = std::make_unique<kube::Client>(made->parts_.loop, *made->http_, client);
+    CAPSTAN_TRY(made->api_,
+                kube::Connection::open(made->parts_.loop, std::move(own), std::move(client)));
     return made;
 }
 
 void Election::start(lease::ElectorHandler handler) {
     lease::ElectorParts parts{
         parts_.loop,
-        *client_,
+        api_->client(),
         fence_,
         parts_.log,
         parts_.metrics,

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "runtime/config/operator_config.hpp"
-#include "runtime/kube/client.hpp"
-#include "runtime/kube/kubeconfig.hpp"
+#include "runtime/kube/connection.hpp"
 #include "runtime/lease/elector.hpp"
 #include "runtime/net/io_loop.hpp"
 
@@ -18,7 +17,6 @@ namespace capstan::cli {
 // Borrowed; outlive the Election.
 struct ElectionParts {
     net::IoLoop& loop;
-    kube::TokenSource* tokens;
     kube::ClientObserver* observer;
     obs::Log log;
     obs::Metrics& metrics;
@@ -48,8 +46,7 @@ private:
     ElectionParts parts_;
     const lease::LeaderOptions options_;
     lease::Fence fence_;
-    std::unique_ptr<net::HttpClient> http_;
-    std::unique_ptr<kube::Client> client_;
+    std::unique_ptr<kube::Connection> api_;
     std::unique_ptr<lease::Elector> elector_;
 };
 

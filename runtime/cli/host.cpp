@@ -40,36 +40,37 @@ Host::Host(config::OperatorConfig config, Review review)
       log_(obs::Log::to_stderr(*loop_,
                                {obs::parse_level(config_.log_level).value_or(obs::Level::info)})),
       observers_(metrics_, log_),
+      credentials_(*loop_, metrics_, log_),
       threads_(control::make_threads()),
       random_(std::random_device{}()) {}
 
 Host::~Host() = default;
 
 Result<void> Host::connect() {
-    CAPSTAN_TRY(kube::ConnectionConfig connection, find_connection(config_.kubeconfig));
+    CAPSTAN_TRY(kube::ConnectionConfig connection,
+                find_connection(config_.kubeconfig, config_.context));
     if (connection.http.tls.insecure) {
         log_.warn("the API server's certificate is not verified", {{"host", connection.host}});
     }
-    tokens_ = connection.make_tokens(*loop_);
     if (config_.leader_election.enabled) {
-        ElectionParts parts{*loop_, tokens_.get(), &observers_, log_, metrics_, health_, [this] {
-                                return random_();
-                            }};
+        ElectionParts parts{
+            *loop_, &observers_, log_, metrics_, health_, [this] { return random_(); }};
         CAPSTAN_TRY(election_,
                     Election::create(std::move(parts), connection, config_.leader_election));
     }
-    CAPSTAN_TRY(http_, net::make_http_client(*loop_, connection.http));
-    kube::ClientOptions options;
-    options.host = connection.host;
+    const auto random = [this] { return std::uniform_real_distribution<double>(0, 1)(random_); };
+    kube::ConnectionOptions options;
     options.user_agent = "capstan/" CAPSTAN_VERSION;
-    options.tokens = tokens_.get();
     options.observer = &observers_;
     options.gate = election_ == nullptr ? nullptr : &election_->gate();
-    client_ = std::make_unique<kube::Client>(*loop_, *http_, options);
+    options.rotation = &credentials_;
+    options.exec = &credentials_;
+    options.random = random;
+    CAPSTAN_TRY(api_, kube::Connection::open(*loop_, std::move(connection), std::move(options)));
     cache::CacheOptions cache_options;
-    cache_options.random = [this] { return std::uniform_real_distribution<double>(0, 1)(random_); };
+    cache_options.random = random;
     cache_options.observer = &observers_;
-    cache_ = std::make_unique<cache::Cache>(*loop_, *client_, cache_options);
+    cache_ = std::make_unique<cache::Cache>(*loop_, api_->client(), cache_options);
     return ok();
 }
 
@@ -78,17 +79,17 @@ Result<void> Host::first_contact() {
     const MonotonicTime limit = loop_->now() + kFirstContactMax;
     for (;;) {
         std::optional<Result<void>> outcome;
-        const auto call = client_->raw("GET",
-                                       "/version",
-                                       {},
-                                       loop_->now() + std::chrono::seconds(5),
-                                       [&](const Result<net::HttpResponse>& answer) {
-                                           outcome = answer ? Result<void>(ok())
-                                                            : Result<void>(fail(answer.error()));
-                                           if (answer) {
-                                               note_server(answer.value());
-                                           }
-                                       });
+        const auto call = api_->client().raw(
+            "GET",
+            "/version",
+            {},
+            loop_->now() + std::chrono::seconds(5),
+            [&](const Result<net::HttpResponse>& answer) {
+                outcome = answer ? Result<void>(ok()) : Result<void>(fail(answer.error()));
+                if (answer) {
+                    note_server(answer.value());
+                }
+            });
         loop_->run_until([&] { return outcome.has_value() || stop_asked_; },
                          std::chrono::seconds(10));
         if (stop_asked_) {
@@ -174,7 +175,7 @@ int Host::run() {
     }
     control::Parts parts{*loop_,
                          *threads_,
-                         *client_,
+                         api_->client(),
                          *cache_,
                          log_,
                          metrics_,

@@ -3,13 +3,14 @@
 #pragma once
 
 #include "runtime/cache/cache.hpp"
+#include "runtime/cli/credential_observer.hpp"
 #include "runtime/cli/election.hpp"
 #include "runtime/cli/observers.hpp"
 #include "runtime/cli/review.hpp"
 #include "runtime/config/operator_config.hpp"
 #include "runtime/control/runtime.hpp"
 #include "runtime/control/threads.hpp"
-#include "runtime/kube/client.hpp"
+#include "runtime/kube/connection.hpp"
 #include "runtime/net/certificate_watcher.hpp"
 #include "runtime/net/http_server.hpp"
 #include "runtime/net/io_loop.hpp"
@@ -69,12 +70,11 @@ private:
     obs::Health health_;
     obs::Log log_;
     Observers observers_;
+    CredentialObserver credentials_;
     std::unique_ptr<control::Threads> threads_;
     std::mt19937_64 random_;
-    std::unique_ptr<kube::TokenSource> tokens_;
     std::unique_ptr<Election> election_;  // nullptr: this process leads without asking anyone
-    std::unique_ptr<net::HttpClient> http_;
-    std::unique_ptr<kube::Client> client_;
+    std::unique_ptr<kube::Connection> api_;
     std::unique_ptr<cache::Cache> cache_;
     std::unique_ptr<control::Runtime> runtime_;
     std::optional<plugin::Loader> loader_;

@@ -50,6 +50,7 @@ void add_host_commands(CLI::App& app,
     command->add_option(
         "--plugin-dir", run.plugin_dirs, "further directories with plugins, searched first");
     command->add_option("--kubeconfig", run.kubeconfig, "overrides the configuration");
+    command->add_option("--context", run.context, "of the kubeconfig (default: the current one)");
     command->add_flag("--validate-only",
                       run.validate_only,
                       "check configuration, plugins and gates, start nothing, ask no server");
@@ -98,6 +99,8 @@ void add_resource_commands(CLI::App& app,
     const auto common = [&](CLI::App* command) {
         command->add_option(
             "--kubeconfig", options.kubeconfig, "default: .capstan/kubeconfig, else $KUBECONFIG");
+        command->add_option(
+            "--context", options.context, "of the kubeconfig (default: the current one)");
         command->add_option("-n,--namespace", options.ns, "default: that of the kubeconfig");
         return command;
     };

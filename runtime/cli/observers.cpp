@@ -13,6 +13,10 @@ obs::Level level_of(cache::LogLevel level) {
     return obs::Level::info;
 }
 
+// client-go's, in bytes.
+constexpr double kSizeBuckets[] = {
+    64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216};
+
 }  // namespace
 
 Observers::Observers(obs::Metrics& metrics, obs::Log log)
@@ -24,6 +28,22 @@ Observers::Observers(obs::Metrics& metrics, obs::Log log)
                                    "Time until the answer.",
                                    obs::request_seconds_buckets(),
                                    {"verb", "host"})),
+      request_bytes_(metrics.histogram("rest_client_request_size_bytes",
+                                       "Bodies of requests to the API server.",
+                                       kSizeBuckets,
+                                       {"verb", "host"})),
+      response_bytes_(metrics.histogram("rest_client_response_size_bytes",
+                                        "Bodies of its answers, watches left out.",
+                                        kSizeBuckets,
+                                        {"verb", "host"})),
+      waits_(metrics.histogram("rest_client_rate_limiter_duration_seconds",
+                               "Time requests waited for their turn or for a pause the API "
+                               "server asked for; those that did not are left out.",
+                               obs::request_seconds_buckets(),
+                               {"verb", "host"})),
+      retries_(metrics.counter("rest_client_request_retries_total",
+                               "Requests that were sent again, by the answer before.",
+                               {"code", "verb", "host"})),
       lists_(metrics.counter(
           "capstan_cache_lists_total", "First states asked for, by reason.", {"gvk", "reason"})) {}
 
@@ -33,6 +53,26 @@ void Observers::request_done(std::string_view method,
                              std::chrono::nanoseconds duration) {
     requests_.with({code, method, host}).add();
     durations_.with({method, host}).observe(std::chrono::duration<double>(duration).count());
+}
+
+void Observers::request_sizes(std::string_view method,
+                              std::string_view host,
+                              std::size_t request_bytes,
+                              std::size_t response_bytes) {
+    request_bytes_.with({method, host}).observe(static_cast<double>(request_bytes));
+    response_bytes_.with({method, host}).observe(static_cast<double>(response_bytes));
+}
+
+void Observers::request_retried(std::string_view method,
+                                std::string_view code,
+                                std::string_view host) {
+    retries_.with({code, method, host}).add();
+}
+
+void Observers::request_waited(std::string_view method,
+                               std::string_view host,
+                               std::chrono::nanoseconds duration) {
+    waits_.with({method, host}).observe(std::chrono::duration<double>(duration).count());
 }
 
 void Observers::warning(std::string_view text) {

@@ -9,6 +9,7 @@ namespace capstan::cli {
 
 struct ResourceOptions {
     std::string kubeconfig;  // empty: .capstan/kubeconfig, else $KUBECONFIG
+    std::string context;     // empty: the current one
     std::string ns;          // empty: the context's
     bool all_namespaces{false};
     std::string output;  // "", wide, yaml, json, name

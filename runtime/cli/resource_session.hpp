@@ -2,8 +2,9 @@
 #pragma once
 
 #include "capstan/json.hpp"
+#include "runtime/cli/connection.hpp"
 #include "runtime/cli/resource_command.hpp"
-#include "runtime/kube/kubeconfig.hpp"
+#include "runtime/kube/connection.hpp"
 #include "runtime/kube/status.hpp"
 #include "runtime/net/http_client.hpp"
 #include "runtime/net/io_loop.hpp"
@@ -47,10 +48,10 @@ public:
     static Result<std::unique_ptr<Session>> open(const ResourceOptions& options) {
         auto session = std::make_unique<Session>();
         CAPSTAN_TRY(kube::ConnectionConfig connection,
-                    kube::load_kubeconfig(kubeconfig_path(options.kubeconfig)));
+                    find_connection(kubeconfig_path(options.kubeconfig), options.context));
         session->ns_ = options.ns.empty() ? connection.ns : options.ns;
-        session->tokens_ = connection.make_tokens(*session->loop_);
-        CAPSTAN_TRY(session->http_, net::make_http_client(*session->loop_, connection.http));
+        CAPSTAN_TRY(session->api_,
+                    kube::Connection::open(*session->loop_, std::move(connection), {}));
         return session;
     }
 
@@ -63,21 +64,27 @@ public:
                                    const char* content_type = "application/json") {
         net::HttpRequest request;
         request.method = method;
-        request.target = target;
-        request.headers = {{"accept", accept}};
+        request.target = api_->config().base_path + target;
+        request.headers = api_->config().headers;
+        request.headers.emplace_back("accept", accept);
         if (!body.empty()) {
             request.headers.emplace_back("content-type", content_type);
         }
-        if (tokens_) {
-            CAPSTAN_TRY(const std::string token, tokens_->token());
+        if (kube::TokenSource* tokens = api_->tokens(); tokens != nullptr) {
+            // shared: a credential plugin may answer after we stopped waiting
+            const auto there = std::make_shared<bool>(false);
+            if (!tokens->ready([there] { *there = true; })) {
+                loop_->run_until([&] { return *there; }, kube::kExecTimeMax + kAnswerMax);
+            }
+            CAPSTAN_TRY(const std::string token, tokens->token());
             request.headers.emplace_back("authorization", "Bearer " + token);
         }
         request.body = std::move(body);
         request.deadline = loop_->now() + kAnswerMax;
         std::optional<Result<net::HttpResponse>> outcome;
-        const auto exchange =
-            http_->send(std::move(request),
-                        [&](Result<net::HttpResponse> answer) { outcome = std::move(answer); });
+        const auto exchange = api_->http().send(
+            std::move(request),
+            [&](Result<net::HttpResponse> answer) { outcome = std::move(answer); });
         loop_->run_until([&] { return outcome.has_value(); }, kAnswerMax + std::chrono::seconds(5));
         if (!outcome) {
             return fail(Code::timeout, "no answer");
@@ -186,8 +193,7 @@ private:
     }
 
     std::unique_ptr<net::IoLoop> loop_{net::make_loop()};
-    std::unique_ptr<kube::TokenSource> tokens_;
-    std::unique_ptr<net::HttpClient> http_;
+    std::unique_ptr<kube::Connection> api_;
     std::string ns_;
     std::vector<Served> kinds_;
     std::vector<std::vector<std::string>> names_;

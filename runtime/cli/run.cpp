@@ -44,6 +44,9 @@ Result<config::OperatorConfig> load_config(const RunOptions& options) {
     if (!options.kubeconfig.empty()) {
         config.kubeconfig = options.kubeconfig;
     }
+    if (!options.context.empty()) {
+        config.context = options.context;
+    }
     if (config.plugins.empty()) {
         return fail(Code::invalid,
                     options.config +

@@ -12,6 +12,7 @@ struct RunOptions {
     std::string profile{"operator"};       // operator, steward
     std::vector<std::string> plugin_dirs;  // searched before those of the configuration
     std::string kubeconfig;                // overrides the configuration
+    std::string context;                   // overrides the configuration and the current one
     bool validate_only{false};             // check everything, start nothing, ask no server
 };
 

@@ -199,6 +199,7 @@ Result<OperatorConfig> decode_operator_config(const Document& document) {
     root.duration("gracefulStop", config.graceful_stop, seconds(0), hours(1));
     root.object("leaderElection",
                 [&](Reader& election) { read_election(election, config.leader_election); });
+    root.text("context", config.context);
     root.finish();
     for (std::size_t i = 0; i < config.namespaces.size(); ++i) {
         if (!is_dns_name(config.namespaces[i])) {

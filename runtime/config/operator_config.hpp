@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -81,6 +82,7 @@ struct OperatorConfig {
     LimitsConfig limits;
     std::chrono::nanoseconds graceful_stop{std::chrono::seconds(30)};
     LeaderElectionConfig leader_election;
+    std::string context;                  // of the kubeconfig; empty: its current one
 };
 
 // Checks everything and reports every problem at once. Errors: invalid.

@@ -98,6 +98,7 @@ json::Value to_json(const OperatorConfig& config) {
           {"renewDeadline", duration_text(config.leader_election.renew_deadline)},
           {"retryPeriod", duration_text(config.leader_election.retry_period)}}},
     };
+        {"context", config.context},
 }
 
 std::string print(const OperatorConfig& config) {

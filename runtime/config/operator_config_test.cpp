@@ -45,6 +45,7 @@ TEST(OperatorConfig, ReadsEveryKey) {
             "kubeconfig: /k\n"
             "namespaces: [one, two]\n"
             "listeners:\n"
+            "context: c\n"
             "  ops: {address: \"::\", port: 9000}\n"
             "  api: {port: 9443, tls: {certificateFile: /c, keyFile: /k, clientCaFile: /ca, "
             "clientAuth: require}}\n"

@@ -6,6 +6,7 @@
 #include "runtime/kube/verb.hpp"
 #include "runtime/net/url.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace capstan::kube {
@@ -43,11 +44,7 @@ CallHandle object_call(const std::shared_ptr<ClientState>& client,
         shared->gvk,
         [shared, build = std::move(build)](const Resource& resource) -> Result<RequestSpec> {
             shared->resolved(resource);
-            auto spec = build(resource);
-            if (!spec) {
-                return fail(shared->error(spec.error()));
-            }
-            return spec;
+            return build(resource);
         });
     return std::make_unique<HandleOf<UnaryCall>>(std::move(call));
 }
@@ -59,6 +56,40 @@ Result<std::string> item_path(const Resource& resource,
         return fail(Code::invalid, "a name is required");
     }
     return object_path(resource, key.ns, key.name, subresource);
+}
+
+Result<void> check_manager(std::string_view manager) {
+    const bool printable =
+        std::all_of(manager.begin(), manager.end(), [](char c) { return c >= ' ' && c != 0x7f; });
+    if (manager.size() > kFieldManagerBytesMax || !printable) {
+        return fail(Code::invalid,
+                    "a field manager has at most " + std::to_string(kFieldManagerBytesMax) +
+                        " printable characters");
+    }
+    return ok();
+}
+
+net::Query write_query(std::string_view manager, FieldValidation validation, bool dry_run) {
+    net::Query query;
+    add(query, "fieldManager", manager);
+    switch (validation) {
+        case FieldValidation::server_default: break;
+        case FieldValidation::ignore: add(query, "fieldValidation", "Ignore"); break;
+        case FieldValidation::warn: add(query, "fieldValidation", "Warn"); break;
+        case FieldValidation::strict: add(query, "fieldValidation", "Strict"); break;
+    }
+    add(query, "dryRun", dry_run ? "All" : "");
+    return query;
+}
+
+std::string content_type_of(PatchType type) {
+    switch (type) {
+        case PatchType::json: return "application/json-patch+json";
+        case PatchType::merge: return "application/merge-patch+json";
+        case PatchType::strategic: return "application/strategic-merge-patch+json";
+        case PatchType::apply: return "application/apply-patch+yaml";
+    }
+    return {};
 }
 
 }  // namespace
@@ -78,15 +109,24 @@ std::string describe(std::string_view verb,
 
 Client::Client(net::Loop& loop, net::HttpClient& http, ClientOptions options)
     : state_(std::make_shared<ClientState>(loop, http, std::move(options))) {
-    state_->resources =
-        std::make_unique<Resources>(loop, [state = state_.get()](std::string target, auto done) {
-            state->fetch(std::move(target), std::move(done));
+    state_->resources = std::make_unique<Resources>(
+        loop, [state = state_.get()](auto target, auto accept, auto done) {
+            state->fetch(std::move(target), std::move(accept), std::move(done));
         });
 }
 
 Client::~Client() {
     state_->closed = true;
+    state_->renewing.reset();
     state_->fetches.clear();
+}
+
+void Client::renew_watches() {
+    state_->renew_next(state_->watches);
+}
+
+const Flow& Client::flow() const noexcept {
+    return state_->flow;
 }
 
 Resources& Client::resources() noexcept {
@@ -97,9 +137,11 @@ CallHandle Client::get(const GroupVersionKind& gvk,
                        const ObjectKey& key,
                        GetOptions options,
                        ObjectDone done) {
-    auto build = [key](const Resource& resource) -> Result<RequestSpec> {
-        CAPSTAN_TRY(std::string path, item_path(resource, key));
-        return RequestSpec{"GET", std::move(path), "", ""};
+    auto build = [key, sub = options.subresource](const Resource& resource) -> Result<RequestSpec> {
+        RequestSpec spec;
+        CAPSTAN_TRY(spec.target, item_path(resource, key, sub));
+        spec.repeatable = true;
+        return spec;
     };
     return object_call(state_,
                        {"get", gvk, key.ns, key.name, ""},
@@ -115,21 +157,46 @@ CallHandle Client::create(const GroupVersionKind& gvk,
                           WriteOptions options,
                           ObjectDone done) {
     std::string name = raw::to_text(raw::pointer(body, "/metadata/name").value_or("")).value_or("");
-    auto build = [ns = std::string(ns),
-                  body = std::move(body),
-                  manager = options.field_manager,
-                  dry_run = options.dry_run](const Resource& resource) -> Result<RequestSpec> {
+    auto build = [ns = std::string(ns), body = std::move(body), options](
+                     const Resource& resource) -> Result<RequestSpec> {
+        CAPSTAN_TRY(check_manager(options.field_manager));
         if (resource.namespaced && ns.empty()) {
             return fail(Code::invalid, "a namespace is required");
         }
         CAPSTAN_TRY(std::string path, object_path(resource, ns, {}));
-        net::Query query;
-        add(query, "fieldManager", manager);
-        add(query, "dryRun", dry_run ? "All" : "");
+        const net::Query query =
+            write_query(options.field_manager, options.field_validation, options.dry_run);
         return RequestSpec{"POST", with_query(std::move(path), query), std::string(kJson), body};
     };
     return object_call(state_,
                        {"create", gvk, std::string(ns), std::move(name), ""},
+                       options.deadline,
+                       Projection::none(),
+                       std::move(build),
+                       std::move(done));
+}
+
+CallHandle Client::update(const GroupVersionKind& gvk,
+                          const ObjectKey& key,
+                          std::string body,
+                          WriteOptions options,
+                          ObjectDone done) {
+    auto build =
+        [key, body = std::move(body), options](const Resource& resource) -> Result<RequestSpec> {
+        CAPSTAN_TRY(check_manager(options.field_manager));
+        const auto version = raw::pointer(body, "/metadata/resourceVersion");
+        if (!version || raw::to_text(*version).value_or("").empty()) {
+            return fail(Code::invalid, "an update needs metadata.resourceVersion");
+        }
+        CAPSTAN_TRY(std::string path, item_path(resource, key, options.subresource));
+        const net::Query query =
+            write_query(options.field_manager, options.field_validation, options.dry_run);
+        RequestSpec spec{"PUT", with_query(std::move(path), query), std::string(kJson), body};
+        spec.repeatable = true;
+        return spec;
+    };
+    return object_call(state_,
+                       {"update", gvk, key.ns, key.name, ""},
                        options.deadline,
                        Projection::none(),
                        std::move(build),
@@ -150,15 +217,15 @@ CallHandle Client::patch(const GroupVersionKind& gvk,
         if (options.force && !apply) {
             return fail(Code::invalid, "force is for apply only");
         }
+        CAPSTAN_TRY(check_manager(options.field_manager));
         CAPSTAN_TRY(std::string path, item_path(resource, key, options.subresource));
-        net::Query query;
-        add(query, "fieldManager", options.field_manager);
+        net::Query query =
+            write_query(options.field_manager, options.field_validation, options.dry_run);
         add(query, "force", options.force ? "true" : "");
-        add(query, "dryRun", options.dry_run ? "All" : "");
-        const char* type = apply                             ? "application/apply-patch+yaml"
-                           : options.type == PatchType::json ? "application/json-patch+json"
-                                                             : "application/merge-patch+json";
-        return RequestSpec{"PATCH", with_query(std::move(path), query), type, body};
+        RequestSpec spec{
+            "PATCH", with_query(std::move(path), query), content_type_of(options.type), body};
+        spec.repeatable = apply;
+        return spec;
     };
     const std::string verb = options.type == PatchType::apply ? "apply" : "patch";
     return object_call(state_,
@@ -224,16 +291,15 @@ CallHandle Client::remove(const GroupVersionKind& gvk,
         };
     auto call = std::make_shared<UnaryCall>(
         state_, deadline_or(*state_, options.deadline, kCallTimeout), std::move(finished));
-    call->start(
-        gvk,
-        [verb, key, body = delete_body(options)](const Resource& resource) -> Result<RequestSpec> {
-            verb->resolved(resource);
-            auto path = item_path(resource, key);
-            if (!path) {
-                return fail(verb->error(path.error()));
-            }
-            return RequestSpec{"DELETE", std::move(path).value(), std::string(kJson), body};
-        });
+    call->start(gvk,
+                [verb, key, body = delete_body(options), conditional = !options.uid.empty()](
+                    const Resource& resource) -> Result<RequestSpec> {
+                    verb->resolved(resource);
+                    CAPSTAN_TRY(std::string path, item_path(resource, key));
+                    RequestSpec spec{"DELETE", std::move(path), std::string(kJson), body};
+                    spec.repeatable = conditional;
+                    return spec;
+                });
     return std::make_unique<HandleOf<UnaryCall>>(std::move(call));
 }
 

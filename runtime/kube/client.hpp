@@ -1,5 +1,9 @@
-// The API server as the host talks to it: verbs, paging, patches, watches. Asynchronous, no retries
-// of its own but one: a 401 with a token that could be renewed is sent again once.
+// The API server as the host talks to it: verbs, paging, patches, watches. Asynchronous.
+//
+// Sent again by itself: what the server was too busy for (429, 503 with Retry-After), when it asked
+// for, as long as the deadline allows; after a 401 once, when other credentials could be had; and
+// once what is safe to repeat (a get, an apply, a conditional update or deletion) after the
+// connection broke. How many requests are under way is flow.hpp's affair.
 //
 // Thread: [io], calls and callbacks; callbacks never run inside the call that registered them. Text
 // from the server is quoted and cut in errors; bodies and tokens are never logged.
@@ -9,6 +13,7 @@
 #include "capstan/error.hpp"
 #include "capstan/object_ref.hpp"
 #include "runtime/kube/credentials.hpp"
+#include "runtime/kube/flow.hpp"
 #include "runtime/kube/object.hpp"
 #include "runtime/kube/resources.hpp"
 #include "runtime/kube/write_gate.hpp"
@@ -31,7 +36,13 @@ inline constexpr std::chrono::seconds kCallTimeout{30};  // used when a call giv
 inline constexpr std::chrono::seconds kListTimeout{60};
 inline constexpr std::size_t kRequestBytesMax = 3 * 1024 * 1024;  // the API server's own limit
 inline constexpr std::int64_t kPageLimit = 500;
-inline constexpr std::size_t kDecodeBatch = 32;  // list items decoded per loop turn
+inline constexpr std::size_t kDecodeBatch = 32;         // list items decoded per loop turn
+inline constexpr int kBusyRetriesMax = 10;              // of one request
+inline constexpr std::chrono::seconds kBrokenPause{1};  // before what may be repeated is, once
+// a watch waits this long for a server that asked for a pause, then its owner decides
+inline constexpr std::chrono::seconds kWatchPlaceMax{10};
+inline constexpr std::chrono::milliseconds kRenewSpread{100};  // between two watches opened anew
+inline constexpr std::size_t kFieldManagerBytesMax = 128;      // the API server's own limit
 
 // One call in flight. Destroying it cancels: no callback follows. May be destroyed inside its own
 // callback.
@@ -53,9 +64,24 @@ public:
                               std::string_view host,
                               std::chrono::nanoseconds duration) = 0;
     virtual void warning(std::string_view text) = 0;  // a new "Warning: 299" text; each once
+    // rest_client_request_size_bytes{verb,host}, rest_client_response_size_bytes{verb,host}: of
+    // bodies; of a watch none.
+    virtual void request_sizes(std::string_view method,
+                               std::string_view host,
+                               std::size_t request_bytes,
+                               std::size_t response_bytes);
+    // rest_client_request_retries_total{code,verb,host}: it will be sent again.
+    virtual void request_retried(std::string_view method,
+                                 std::string_view code,
+                                 std::string_view host);
+    // rest_client_rate_limiter_duration_seconds{verb,host}: it waited for its turn.
+    virtual void request_waited(std::string_view method,
+                                std::string_view host,
+                                std::chrono::nanoseconds duration);
 };
 
 struct GetOptions {
+    std::string subresource;  // "scale", "status"
     MonotonicTime deadline{kNever};
     Projection projection{Projection::none()};
 };
@@ -84,19 +110,26 @@ struct ListPage {
     std::vector<ObjectPtr> items;
 };
 
+// What the server does with fields it does not know.
+enum class FieldValidation : std::uint8_t { server_default, ignore, warn, strict };
+
 struct WriteOptions {
-    std::string field_manager;
+    std::string subresource;    // update only
+    std::string field_manager;  // at most kFieldManagerBytesMax printable characters
+    FieldValidation field_validation{FieldValidation::server_default};
     bool dry_run{false};
     MonotonicTime deadline{kNever};
 };
 
-enum class PatchType : std::uint8_t { json, merge, apply };
+// strategic: for kinds built into the API server only.
+enum class PatchType : std::uint8_t { json, merge, strategic, apply };
 
 struct PatchOptions {
     PatchType type{PatchType::merge};
-    std::string subresource;    // "status"
-    std::string field_manager;  // required for apply
-    bool force{false};          // apply only
+    std::string subresource;                                            // "status"
+    std::string field_manager;                                          // required for apply
+    FieldValidation field_validation{FieldValidation::server_default};  // an apply is strict anyway
+    bool force{false};                                                  // apply only
     bool dry_run{false};
     MonotonicTime deadline{kNever};
 };
@@ -151,6 +184,12 @@ struct ClientOptions {
     TokenSource* tokens{nullptr};       // borrowed; nullptr: no bearer token
     ClientObserver* observer{nullptr};  // borrowed; may be nullptr
     WriteGate* gate{nullptr};           // borrowed; nullptr: every write may be sent
+    std::string base_path;              // before every target; usually ""
+    net::Headers headers;               // of every request
+    // The server does not know us (401). True: our credentials changed, the request is worth
+    // sending again.
+    std::function<bool()> refresh;
+    std::function<double()> random;  // [0, 1), for jitter; empty: one fixed row of numbers
 };
 
 struct ClientState;
@@ -182,6 +221,13 @@ public:
                                     std::string body,
                                     WriteOptions options,
                                     ObjectDone done);
+    // Replaces the whole object: a compare-and-swap on the body's resourceVersion, without which it
+    // is refused (invalid). Never for an object that was read with a projection.
+    [[nodiscard]] CallHandle update(const GroupVersionKind& gvk,
+                                    const ObjectKey& key,
+                                    std::string body,
+                                    WriteOptions options,
+                                    ObjectDone done);
     [[nodiscard]] CallHandle patch(const GroupVersionKind& gvk,
                                    const ObjectKey& key,
                                    std::string body,
@@ -196,6 +242,10 @@ public:
                                    WatchOptions options,
                                    WatchHandler handler);
 
+    // Ends every open watch in order, one each kRenewSpread, at an event boundary and not before
+    // its initial events are complete; their owners go on where they were, on new connections.
+    void renew_watches();
+    const Flow& flow() const noexcept;
     Resources& resources() noexcept;
     // Any target, JSON in and out: for what the verbs do not cover (logs, version). Errors as the
     // verbs.

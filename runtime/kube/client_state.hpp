@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -14,13 +15,22 @@ inline constexpr std::size_t kWarningsMax = 256;  // distinct texts remembered
 
 class UnaryCall;
 
+// A watch as Client::renew_watches sees it.
+class Renewable {
+public:
+    virtual ~Renewable() = default;
+    virtual void renew() = 0;
+};
+
 struct ClientState : std::enable_shared_from_this<ClientState> {
-    ClientState(net::Loop& l, net::HttpClient& h, ClientOptions o)
-        : loop(l), http(h), options(std::move(o)) {}
+    ClientState(net::Loop& l, net::HttpClient& h, ClientOptions o);
 
     net::Loop& loop;
     net::HttpClient& http;
     const ClientOptions options;
+    Flow flow;
+    std::set<Renewable*> watches;
+    std::unique_ptr<net::Timer> renewing;
     std::unique_ptr<Resources> resources;
     bool closed{false};
     std::set<std::string, std::less<>> warnings;
@@ -28,12 +38,18 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
     std::uint64_t fetch_sequence{0};
 
     // Common headers. `token` gets what was sent, for TokenSource::refused.
-    Result<net::Headers> headers(std::string_view content_type, std::string& token);
+    Result<net::Headers> headers(std::string_view accept,
+                                 std::string_view content_type,
+                                 std::string& token);
     void observe(std::string_view method, int status, MonotonicTime started);  // 0: no response
+    void observe_retry(std::string_view method, int status);
+    void observe_wait(std::string_view method, MonotonicTime since);
+    double random() const { return options.random(); }
+    void renew_next(const std::set<Renewable*>& left);
     void note_warnings(const net::Headers& headers);
     // True: the token was refused but another one may do.
     bool renew(int status, const std::string& token);
-    void fetch(std::string target, std::function<void(Result<std::string>)> done);
+    void fetch(std::string target, std::string accept, Resources::Fetched done);
 
     // Exchanges are let go between callbacks, never inside their own.
     template <class T>
@@ -49,9 +65,16 @@ struct RequestSpec {
     std::string target;
     std::string content_type;
     std::string body;
+    std::string accept{};    // empty: JSON
+    bool list{false};        // costs the server much
+    bool repeatable{false};  // harmless when the first sending took effect
 };
 
-// Resolves the kind, sends one request, once more after a renewed token, and reports once.
+// What the answer says about the server's load.
+FlowOutcome outcome_of(const Error& error) noexcept;
+
+// Resolves the kind, waits for its turn, sends one request, again as client.hpp says, and reports
+// once.
 class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
 public:
     using Build = std::function<Result<RequestSpec>(const Resource&)>;
@@ -65,8 +88,12 @@ public:
     bool live() const noexcept { return live_ && !client_->closed; }
 
 private:
+    void prepare();
+    void take_place();
     void send();
     void answered(Result<net::HttpResponse> result);
+    bool send_again(const Result<net::HttpResponse>& result, const Error& error);
+    void arm_limit();
     void finish_soon(Error error);
     void finish(Result<net::HttpResponse> result);
 
@@ -75,11 +102,18 @@ private:
     Done done_;
     RequestSpec spec_;
     std::unique_ptr<net::HttpExchange> exchange_;
-    std::unique_ptr<net::Timer> resolve_limit_;
+    std::unique_ptr<net::Timer> limit_;  // until the request is sent; then HTTP's own
+    std::unique_ptr<net::Timer> pause_;
+    std::unique_ptr<FlowTicket> place_;
+    std::optional<Error> busy_;  // what the server said when it had no time
+    const char* waits_for_{"discovery of the kind"};
     std::string token_;
+    MonotonicTime queued_{0};
     MonotonicTime started_{0};
     bool live_{true};
-    bool retried_{false};
+    bool renewed_{false};
+    bool repeated_{false};
+    int busy_retries_{0};
 };
 
 // The handle of a call: cancels it.

@@ -108,30 +108,59 @@ INSTANTIATE_TEST_SUITE_P(
     Rows,
     KubeconfigRefuses,
     testing::Values(
-        RefusalRow{"exec",
-                   R"({"server":"https://a"})",
-                   R"({"exec":{"command":"x"}})",
-                   Code::unsupported,
-                   "kubeconfig user \"u\": exec is not supported yet; use a client certificate, "
-                   "token or tokenFile"},
+        RefusalRow{
+            "exec",
+            R"({"server":"https://a"})",
+            R"({"exec":{"command":"x"}})",
+            Code::invalid,
+            "kubeconfig user \"u\": exec.apiVersion is \"\"; client.authentication.k8s.io/v1 "
+            "and v1beta1 are understood"},
         RefusalRow{"auth_provider",
                    R"({"server":"https://a"})",
                    R"({"auth-provider":{"name":"gcp"}})",
                    Code::unsupported,
-                   "kubeconfig user \"u\": auth-provider is not supported yet; use a client "
-                   "certificate, token or tokenFile"},
+                   "kubeconfig user \"u\": auth-provider was removed from Kubernetes in 1.26; use "
+                   "exec, a client certificate, token or tokenFile"},
         RefusalRow{
             "no_server", "{}", "{}", Code::invalid, "kubeconfig cluster \"k\": server is missing"},
         RefusalRow{"proxy",
-                   R"({"server":"https://a","proxy-url":"http://p"})",
+                   R"({"server":"https://a","proxy-url":"socks5://p"})",
                    "{}",
                    Code::unsupported,
-                   "kubeconfig cluster \"k\": proxy-url is not supported yet"},
+                   "kubeconfig cluster \"k\": proxy-url: socks5 proxies are not supported; use an "
+                   "http one"},
         RefusalRow{"path",
-                   R"({"server":"https://a/b"})",
+                   R"({"server":"https://a/b?c"})",
                    "{}",
-                   Code::unsupported,
-                   "kubeconfig cluster \"k\": server with a path is not supported yet"},
+                   Code::invalid,
+                   "kubeconfig cluster \"k\": server has a path that cannot be part of a URL"},
+        RefusalRow{"type_of_text",
+                   R"({"server":["https://a"]})",
+                   "{}",
+                   Code::invalid,
+                   "kubeconfig cluster \"k\": server must be text"},
+        RefusalRow{"type_of_switch",
+                   R"({"server":"https://a","insecure-skip-tls-verify":"yes"})",
+                   "{}",
+                   Code::invalid,
+                   "kubeconfig cluster \"k\": insecure-skip-tls-verify must be true or false"},
+        RefusalRow{"impersonation_of_nobody",
+                   R"({"server":"https://a"})",
+                   R"({"as-groups":["g"]})",
+                   Code::invalid,
+                   "kubeconfig user \"u\": as is needed for as-uid, as-groups and as-user-extra"},
+        RefusalRow{
+            "password_alone",
+            R"({"server":"https://a"})",
+            R"({"password":"p"})",
+            Code::invalid,
+            "kubeconfig user \"u\": username is needed with a password, and without a colon"},
+        RefusalRow{"plain_password",
+                   R"({"server":"http://a:1"})",
+                   R"({"username":"n","password":"p"})",
+                   Code::invalid,
+                   "kubeconfig user \"u\": password is never sent over plain http to another "
+                   "machine"},
         RefusalRow{"bad_base64",
                    R"({"server":"https://a","certificate-authority-data":"!!"})",
                    "{}",
@@ -153,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
                    R"({"server":"http://a:1"})",
                    R"({"token":"t"})",
                    Code::invalid,
-                   "kubeconfig user \"u\": token is never sent over plain http"},
+                   "kubeconfig user \"u\": token is never sent over plain http to another machine"},
         RefusalRow{"missing_file",
                    R"({"server":"https://a","certificate-authority":"ca"})",
                    "{}",
@@ -165,7 +194,119 @@ TEST(Kubeconfig, SaysWhichEntryIsMissing) {
     EXPECT_EQ(parse_kubeconfig("{}", "/").error().message,
               "kubeconfig: current-context is not set");
     EXPECT_EQ(parse_kubeconfig(kubeconfig("{}", "{}"), "/", "other").error().message,
-              "kubeconfig context \"other\" is not defined");
+              "kubeconfig context \"other\" is not defined; there is: c");
+    EXPECT_EQ(parse_kubeconfig(R"({"contexts":{"c":{}}})", "/").error().message,
+              "kubeconfig: contexts must be a list");
+}
+
+TEST(Kubeconfig, CarriesHeadersAndTheServersPath) {
+    Files files;
+    const auto config = parse_kubeconfig(
+        kubeconfig(
+            R"({"server":"https://rancher.test/k8s/clusters/c-1/","proxy-url":"http://me:x@p:3128"})",
+            R"({"username":"n","password":"p","as":"boss","as-uid":"7","as-groups":["g1","g2"],)"
+            R"("as-user-extra":{"a b":["1","2"]}})"),
+        "/d",
+        "",
+        files.reader());
+    ASSERT_TRUE(config) << config.error().message;
+    EXPECT_EQ(config.value().http.endpoint, "https://rancher.test");
+    EXPECT_EQ(config.value().base_path, "/k8s/clusters/c-1");
+    EXPECT_EQ(config.value().http.proxy, "http://me:x@p:3128");
+    const net::Headers expected = {{"Impersonate-User", "boss"},
+                                   {"Impersonate-Uid", "7"},
+                                   {"Impersonate-Group", "g1"},
+                                   {"Impersonate-Group", "g2"},
+                                   {"Impersonate-Extra-a%20b", "1"},
+                                   {"Impersonate-Extra-a%20b", "2"},
+                                   {"Authorization", "Basic bjpw"}};
+    EXPECT_EQ(config.value().headers, expected);
+    EXPECT_TRUE(parse_kubeconfig(
+        kubeconfig(R"({"server":"http://127.0.0.1:1"})", R"({"token":"t"})"), "/d"))
+        << "plain http to this machine is allowed";
+}
+
+TEST(Kubeconfig, RemembersTheFilesThatMayChange) {
+    Files files;
+    files.content = {{"/d/ca", "CA"}, {"/d/crt", "C"}, {"/d/key", "K"}};
+    const char* cluster = R"({"server":"https://a","certificate-authority":"ca"})";
+    const auto both =
+        parse_kubeconfig(kubeconfig(cluster, R"({"client-certificate":"crt","client-key":"key"})"),
+                         "/d",
+                         "",
+                         files.reader());
+    ASSERT_TRUE(both);
+    EXPECT_EQ(both.value().files.ca, "/d/ca");
+    EXPECT_EQ(both.value().files.certificate, "/d/crt");
+    EXPECT_EQ(both.value().files.key, "/d/key");
+    const auto half = parse_kubeconfig(
+        kubeconfig(cluster, R"({"client-certificate":"crt","client-key-data":"Sw=="})"),
+        "/d",
+        "",
+        files.reader());
+    ASSERT_TRUE(half);
+    EXPECT_EQ(half.value().files.certificate, "") << "one without the other cannot change";
+}
+
+TEST(Kubeconfig, ExecPluginsAreTheLastChoice) {
+    Files files;
+    const std::string exec =
+        R"("exec":{"apiVersion":"client.authentication.k8s.io/v1","command":"p",)"
+        R"("interactiveMode":"Never","provideClusterInfo":true})";
+    const std::string cluster =
+        R"({"server":"https://a","certificate-authority-data":"QUE=","tls-server-name":"n",)"
+        R"("extensions":[{"name":"client.authentication.k8s.io/exec","extension":{"audience":"x"}}]})";
+    const auto config =
+        parse_kubeconfig(kubeconfig(cluster, "{" + exec + "}"), "/d", "", files.reader());
+    ASSERT_TRUE(config) << config.error().message;
+    ASSERT_TRUE(config.value().exec);
+    EXPECT_EQ(
+        json::dump(config.value().exec->cluster),
+        R"({"server":"https://a","tls-server-name":"n","certificate-authority-data":"QUE=","config":{"audience":"x"}})");
+    const auto token = parse_kubeconfig(
+        kubeconfig(cluster, R"({"token":"t",)" + exec + "}"), "/d", "", files.reader());
+    ASSERT_TRUE(token);
+    EXPECT_FALSE(token.value().exec);
+}
+
+TEST(Kubeconfig, APathListIsMergedFirstDefinitionWins) {
+    Files files;
+    files.content = {{"/a/one",
+                      R"({"clusters":[{"name":"k","cluster":{"server":"https://first",)"
+                      R"("certificate-authority":"ca"}}]})"},
+                     {"/b/two",
+                      "current-context: c\n"
+                      "contexts: [{name: c, context: {cluster: k, user: u}}]\n"
+                      "clusters: [{name: k, cluster: {server: https://second}}]\n"
+                      "users: [{name: u, user: {tokenFile: t}}]\n"},
+                     {"/b/bad", "a: [1"},
+                     {"/a/ca", "CA"}};
+    const auto config = load_kubeconfig("/none:/a/one::/b/two", "", files.reader());
+    ASSERT_TRUE(config) << config.error().message;
+    EXPECT_EQ(config.value().http.endpoint, "https://first");
+    EXPECT_EQ(config.value().files.ca, "/a/ca") << "relative to the file it stands in";
+    EXPECT_EQ(config.value().token_file, "/b/t");
+    EXPECT_TRUE(load_kubeconfig("/a/one:/b/bad", "", files.reader())
+                    .error()
+                    .message.starts_with("/b/bad: "));
+    EXPECT_EQ(load_kubeconfig("/none:/nothing", "", files.reader()).error().message,
+              "cannot open /nothing");
+    const auto other = load_kubeconfig("/b/two:/a/one", "", files.reader());
+    ASSERT_TRUE(other);
+    EXPECT_EQ(other.value().http.endpoint, "https://second");
+}
+
+TEST(Kubeconfig, TakesAProxyOfTheEnvironment) {
+    const Environment environment = [](const std::string& name) -> std::optional<std::string> {
+        return name == "HTTPS_PROXY" ? std::optional<std::string>("p:3128") : std::nullopt;
+    };
+    ConnectionConfig config;
+    config.http.endpoint = "https://a";
+    ASSERT_TRUE(use_environment_proxy(config, environment));
+    EXPECT_EQ(config.http.proxy, "http://p:3128");
+    config.http.proxy = "http://own:1";
+    ASSERT_TRUE(use_environment_proxy(config, environment));
+    EXPECT_EQ(config.http.proxy, "http://own:1");
 }
 
 TEST(InCluster, ReadsTheServiceAccount) {
@@ -182,6 +323,7 @@ TEST(InCluster, ReadsTheServiceAccount) {
     EXPECT_EQ(config.value().http.endpoint, "https://[fd00::1]:443");
     EXPECT_EQ(config.value().ns, "ns");
     EXPECT_EQ(config.value().token_file, "/sa/token");
+    EXPECT_EQ(config.value().files.ca, "/sa/ca.crt");
     variables.erase("KUBERNETES_SERVICE_PORT");
     EXPECT_EQ(load_in_cluster(environment, files.reader(), "/sa").error().code, Code::not_found);
 }

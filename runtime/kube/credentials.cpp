@@ -75,6 +75,10 @@ private:
 
 }  // namespace
 
+bool TokenSource::ready(std::function<void()>) {
+    return true;
+}
+
 std::unique_ptr<TokenSource> make_fixed_token(std::string token) {
     return std::make_unique<FixedToken>(std::move(token));
 }

@@ -18,8 +18,11 @@ inline constexpr std::size_t kTokenBytesMax = 64 * 1024;
 class TokenSource {
 public:
     virtual ~TokenSource() = default;
+    // False: finding the token takes time; it is looked for, and `then` runs once when token() can
+    // answer, well or badly. Never calls inside the call. True: ask token(), `then` is dropped.
+    virtual bool ready(std::function<void()> then);
     // The token for a request that starts now; empty: send none. Errors: invalid (no file and no
-    // older token).
+    // older token; what an exec plugin said).
     virtual Result<std::string> token() = 0;
     // The server refused `used`: true when another token may be available and the request is worth
     // sending again.

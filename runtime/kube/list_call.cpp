@@ -105,11 +105,11 @@ CallHandle Client::list(const GroupVersionKind& gvk,
     decode->call = call;
     call->start(gvk, [decode, options](const Resource& resource) -> Result<RequestSpec> {
         decode->verb->resolved(resource);
-        auto path = object_path(resource, options.ns, {});
-        if (!path) {
-            return fail(decode->verb->error(path.error()));
-        }
-        return RequestSpec{"GET", with_query(std::move(path).value(), list_query(options)), "", ""};
+        CAPSTAN_TRY(std::string path, object_path(resource, options.ns, {}));
+        RequestSpec spec;
+        spec.target = with_query(std::move(path), list_query(options));
+        spec.list = true;
+        return spec;
     });
     return std::make_unique<HandleOf<UnaryCall>>(std::move(call));
 }

@@ -1,6 +1,7 @@
 #include "runtime/kube/resources.hpp"
 
 #include "capstan/json.hpp"
+#include "runtime/kube/discovery.hpp"
 
 #include <algorithm>
 #include <map>
@@ -11,60 +12,16 @@ namespace capstan::kube {
 namespace {
 
 struct GroupVersion {
-    std::map<std::string, Resource, std::less<>> kinds;
+    Kinds kinds;
     bool fetching{false};
     std::optional<MonotonicTime> fetched;  // the last complete answer
+    int missing{0};                        // complete answers in a row without what was asked for
     std::vector<std::pair<GroupVersionKind, Resources::Done>> waiting;
 };
-
-bool is_path_segment(std::string_view text) {
-    return !text.empty() && text != "." && text != ".." &&
-           text.find_first_of("/%?# ") == std::string_view::npos &&
-           std::none_of(text.begin(), text.end(), [](char c) {
-               return static_cast<unsigned char>(c) < 0x21 || c == 0x7f;
-           });
-}
 
 Error not_served(const GroupVersionKind& gvk) {
     return Error{
         Code::not_found, "kind " + gvk.kind + " is not served in " + gvk.api_version(), {}};
-}
-
-// Legacy discovery document, APIResourceList.
-std::map<std::string, Resource, std::less<>> parse_resource_list(const json::Value& list,
-                                                                 const GroupVersionKind& of) {
-    std::map<std::string, Resource, std::less<>> kinds;
-    std::vector<std::string> subresources;
-    for (const json::Value& item : json::View(list)["resources"].array()) {
-        const json::View entry(item);
-        const std::string_view name = entry["name"].string_or("");
-        if (name.find('/') != std::string_view::npos) {
-            subresources.emplace_back(name);
-            continue;
-        }
-        const std::string kind(entry["kind"].string_or(""));
-        if (kind.empty() || !is_path_segment(name)) {
-            continue;
-        }
-        Resource resource{{of.group, of.version, kind},
-                          std::string(name),
-                          entry["namespaced"].bool_or(true),
-                          {},
-                          {}};
-        for (const json::Value& verb : entry["verbs"].array()) {
-            resource.verbs.emplace_back(verb.is_string() ? *verb.if_string() : "");
-        }
-        kinds.emplace(kind, std::move(resource));
-    }
-    for (const std::string& full : subresources) {
-        const std::size_t slash = full.find('/');
-        for (auto& [kind, resource] : kinds) {
-            if (resource.plural == std::string_view(full).substr(0, slash)) {
-                resource.subresources.push_back(full.substr(slash + 1));
-            }
-        }
-    }
-    return kinds;
 }
 
 }  // namespace
@@ -105,10 +62,15 @@ Result<std::string> object_path(const Resource& resource,
 struct Resources::State {
     State(net::Loop& l, Fetch f) : loop(l), fetch(std::move(f)) {}
 
+    // The one document of all groups, or of the core group.
+    enum class All : std::uint8_t { unasked, asked, answered };
+
     net::Loop& loop;
     Fetch fetch;
     bool closed{false};
     std::map<std::string, GroupVersion> group_versions;
+    All core{All::unasked};
+    All groups{All::unasked};
 
     static void answer_soon(const std::shared_ptr<State>& state,
                             Done done,
@@ -119,27 +81,15 @@ struct Resources::State {
             }
         });
     }
-    static void fetched(const std::shared_ptr<State>& state,
-                        const GroupVersionKind& gvk,
-                        const Result<std::string>& body) {
-        GroupVersion& entry = state->group_versions[gvk.api_version()];
+
+    static void answer_all(const std::shared_ptr<State>& state,
+                           GroupVersion& entry,
+                           const std::optional<Error>& error) {
         entry.fetching = false;
-        std::optional<Error> error;
-        if (body) {
-            if (const auto list = json::parse(body.value())) {
-                entry.kinds = parse_resource_list(list.value(), gvk);
-            } else {
-                error = with_context(Error{Code::unavailable, list.error().message, {}},
-                                     "discovery of " + gvk.api_version());
-            }
-        } else if (body.error().code == Code::not_found) {
-            entry.kinds.clear();
-        } else {
-            error = with_context(body.error(), "discovery of " + gvk.api_version());
-        }
         if (!error) {
             entry.fetched = state->loop.now();
         }
+        bool missing = false;
         for (auto& [wanted, done] : std::exchange(entry.waiting, {})) {
             if (error) {
                 answer_soon(state, std::move(done), fail(*error));
@@ -147,9 +97,117 @@ struct Resources::State {
                        found != entry.kinds.end()) {
                 answer_soon(state, std::move(done), found->second);
             } else {
+                missing = true;
                 answer_soon(state, std::move(done), fail(not_served(wanted)));
             }
         }
+        entry.missing = missing ? entry.missing + 1 : 0;
+    }
+
+    // How long an answer that lacked something is believed.
+    static std::chrono::seconds missing_ttl(const GroupVersion& entry) {
+        auto ttl = kMissingTtl;
+        for (int i = 1; i < entry.missing && ttl < kMissingTtlMax; ++i) {
+            ttl = std::min(2 * ttl, kMissingTtlMax);
+        }
+        return ttl;
+    }
+
+    static void take_one(const std::shared_ptr<State>& state,
+                         const GroupVersionKind& gvk,
+                         const Result<net::HttpResponse>& answer) {
+        GroupVersion& entry = state->group_versions[gvk.api_version()];
+        std::optional<Error> error;
+        if (answer) {
+            if (const auto list = json::parse(answer.value().body)) {
+                entry.kinds = parse_resource_list(list.value(), gvk);
+            } else {
+                error = Error{Code::unavailable, list.error().message, {}};
+            }
+        } else if (answer.error().code == Code::not_found) {
+            entry.kinds.clear();
+        } else {
+            error = answer.error();
+        }
+        if (error) {
+            error = with_context(*error, "discovery of " + gvk.api_version());
+        }
+        answer_all(state, entry, error);
+    }
+
+    // What this answer cannot settle is asked for one by one.
+    static void take_aggregated(const std::shared_ptr<State>& state,
+                                bool of_core,
+                                const Result<net::HttpResponse>& answer) {
+        All& all = of_core ? state->core : state->groups;
+        all = All::answered;
+        std::map<std::string, DiscoveredVersion> found;
+        bool complete = false;
+        if (answer && is_aggregated(net::find_header(answer.value().headers, "Content-Type"))) {
+            const auto list =
+                json::parse(answer.value().body, {json::kDepthMax, kDiscoveryBytesMax});
+            if (list) {
+                complete = true;
+                found = parse_aggregated(list.value(), [&](const std::string& api_version) {
+                    return state->group_versions.contains(api_version);
+                });
+            }
+        }
+        const bool away = !answer && (answer.error().code == Code::unavailable ||
+                                      answer.error().code == Code::overloaded ||
+                                      answer.error().code == Code::timeout);
+        if (away) {
+            all = All::unasked;
+        }
+        for (auto& [api_version, entry] : state->group_versions) {
+            if (!entry.fetching || entry.waiting.empty() ||
+                (api_version.find('/') == std::string::npos) != of_core) {
+                continue;
+            }
+            const auto version = found.find(api_version);
+            if (away) {
+                answer_all(
+                    state, entry, with_context(answer.error(), "discovery of " + api_version));
+            } else if (!complete || (version != found.end() && version->second.stale)) {
+                fetch_one(state, entry.waiting.front().first);
+            } else {
+                entry.kinds = version == found.end() ? Kinds{} : std::move(version->second.kinds);
+                answer_all(state, entry, std::nullopt);
+            }
+        }
+    }
+
+    static void fetch_one(const std::shared_ptr<State>& state, const GroupVersionKind& gvk) {
+        const std::string target =
+            (gvk.group.empty() ? "/api/" : "/apis/" + gvk.group + "/") + gvk.version;
+        state->fetch(target,
+                     "",
+                     [weak = std::weak_ptr(state), gvk](const Result<net::HttpResponse>& answer) {
+                         if (const auto alive = weak.lock(); alive && !alive->closed) {
+                             take_one(alive, gvk, answer);
+                         }
+                     });
+    }
+
+    static void begin(const std::shared_ptr<State>& state, const GroupVersionKind& gvk) {
+        const bool of_core = gvk.group.empty();
+        All& all = of_core ? state->core : state->groups;
+        if (all == All::answered) {
+            fetch_one(state, gvk);
+            return;
+        }
+        if (all == All::asked) {
+            return;
+        }
+        all = All::asked;
+        state->fetch(
+            of_core ? "/api" : "/apis",
+            std::string(kAggregatedAccept),
+            [weak = std::weak_ptr(state), of_core](const Result<net::HttpResponse>& answer) {
+                if (const auto alive = weak.lock(); alive && !alive->closed) {
+                    take_aggregated(alive, of_core, answer);
+                }
+            });
     }
 };
 
@@ -179,20 +237,13 @@ void Resources::resolve(const GroupVersionKind& gvk, Done done) {
         State::answer_soon(state_, std::move(done), found->second);
         return;
     }
-    if (entry.fetched && state_->loop.now() < *entry.fetched + kMissingTtl) {
+    if (entry.fetched && state_->loop.now() < *entry.fetched + State::missing_ttl(entry)) {
         State::answer_soon(state_, std::move(done), fail(not_served(gvk)));
         return;
     }
     entry.waiting.emplace_back(gvk, std::move(done));
-    if (!entry.fetching) {
-        entry.fetching = true;
-        const std::string target =
-            (gvk.group.empty() ? "/api/" : "/apis/" + gvk.group + "/") + gvk.version;
-        state_->fetch(target, [weak = std::weak_ptr(state_), gvk](Result<std::string> body) {
-            if (const auto state = weak.lock(); state && !state->closed) {
-                State::fetched(state, gvk, body);
-            }
-        });
+    if (!std::exchange(entry.fetching, true)) {
+        State::begin(state_, gvk);
     }
 }
 
@@ -201,6 +252,7 @@ void Resources::forget(const GroupVersionKind& gvk) {
         found != state_->group_versions.end()) {
         found->second.kinds.erase(gvk.kind);
         found->second.fetched.reset();
+        found->second.missing = 0;
     }
 }
 

@@ -1,11 +1,14 @@
-// Which URL a kind lives at. Discovery per group-version, on demand, one fetch in flight per
-// group-version.
+// Which URL a kind lives at, by discovery on demand.
 //
-// Found kinds stay until forget(); missing ones are asked again after kMissingTtl. Thread: [io].
+// First the aggregated document (apidiscovery.k8s.io) of the core group or of all others, of which
+// only what somebody waits for is kept; then, and with servers that do not have it, one document
+// per group and version, one fetch of each in flight. Found kinds stay until forget(); missing ones
+// are asked for again after kMissingTtl, up to kMissingTtlMax when they stay away. Thread: [io].
 #pragma once
 
 #include "capstan/error.hpp"
 #include "capstan/object_ref.hpp"
+#include "runtime/net/http.hpp"
 #include "runtime/net/loop.hpp"
 
 #include <chrono>
@@ -19,6 +22,8 @@
 namespace capstan::kube {
 
 inline constexpr std::chrono::seconds kMissingTtl{5};
+inline constexpr std::chrono::seconds kMissingTtlMax{30};
+inline constexpr std::size_t kDiscoveryBytesMax = 64u * 1024 * 1024;  // of the aggregated document
 inline constexpr std::size_t kGroupVersionsMax = 512;
 
 struct Resource {
@@ -41,9 +46,9 @@ Result<std::string> object_path(const Resource& resource,
 
 class Resources {
 public:
-    // Sends a GET and gives the body of a 200; the client provides it.
-    using Fetch =
-        std::function<void(std::string target, std::function<void(Result<std::string>)> done)>;
+    // Sends a GET and gives a 200, or the error; the client provides it. `accept` empty: JSON.
+    using Fetched = std::function<void(Result<net::HttpResponse>)>;
+    using Fetch = std::function<void(std::string target, std::string accept, Fetched done)>;
     using Done = std::function<void(Result<Resource>)>;
 
     Resources(net::Loop& loop, Fetch fetch);

@@ -1,5 +1,4 @@
 #include "runtime/kube/client_state.hpp"
-
 #include "runtime/kube/status.hpp"
 
 #include <algorithm>
@@ -7,95 +6,45 @@
 
 namespace capstan::kube {
 
-Result<net::Headers> ClientState::headers(std::string_view content_type, std::string& token) {
-    net::Headers list = {{"Accept", "application/json"}, {"User-Agent", options.user_agent}};
-    if (!content_type.empty()) {
-        list.emplace_back("Content-Type", content_type);
+FlowOutcome outcome_of(const Error& error) noexcept {
+    switch (error.code) {
+        case Code::overloaded: return FlowOutcome::overloaded;
+        case Code::timeout:  // a server that lags is not one that is busy
+            return is_too_large_resource_version(error) ? FlowOutcome::good : FlowOutcome::timeout;
+        case Code::unavailable: return FlowOutcome::failed;
+        default: return FlowOutcome::good;
     }
-    token.clear();
-    if (options.tokens != nullptr) {
-        CAPSTAN_TRY(token, options.tokens->token());
-        if (!token.empty()) {
-            list.emplace_back("Authorization", "Bearer " + token);
-        }
-    }
-    return list;
-}
-
-void ClientState::observe(std::string_view method, int status, MonotonicTime started) {
-    if (options.observer != nullptr) {
-        const std::string code = status == 0 ? "<error>" : std::to_string(status);
-        options.observer->request_done(method, code, options.host, loop.now() - started);
-    }
-}
-
-void ClientState::note_warnings(const net::Headers& list) {
-    for (const auto& [name, value] : list) {
-        const bool is_warning =
-            name.size() == 7 && (name[0] == 'W' || name[0] == 'w') && value.starts_with("299 ");
-        if (!is_warning || options.observer == nullptr ||
-            net::find_header({{name, value}}, "warning").empty()) {
-            continue;
-        }
-        const std::size_t from = value.find('"');
-        const std::size_t to = value.rfind('"');
-        if (from == std::string::npos || to <= from || warnings.size() >= kWarningsMax) {
-            continue;
-        }
-        if (warnings.insert(value.substr(from + 1, to - from - 1)).second) {
-            options.observer->warning(std::string_view(value).substr(from + 1, to - from - 1));
-        }
-    }
-}
-
-bool ClientState::renew(int status, const std::string& token) {
-    return status == 401 && options.tokens != nullptr && options.tokens->refused(token);
-}
-
-void ClientState::fetch(std::string target, std::function<void(Result<std::string>)> done) {
-    const std::uint64_t id = ++fetch_sequence;
-    const auto finished = [weak = weak_from_this(), id, done = std::move(done)](
-                              Result<net::HttpResponse> response) {
-        const auto state = weak.lock();
-        if (!state) {
-            return;
-        }
-        const auto handle = std::move(state->fetches[id]);  // dropped at the end of this callback
-        state->fetches.erase(id);
-        if (!response) {
-            done(fail(response.error()));
-        } else if (response.value().status != 200) {
-            const net::HttpResponse& answer = response.value();
-            done(fail(error_of_response(answer.status, answer.headers, answer.body, false)));
-        } else {
-            done(std::move(response.value().body));
-        }
-    };
-    auto call =
-        std::make_shared<UnaryCall>(shared_from_this(), loop.now() + kCallTimeout, finished);
-    fetches[id] = std::make_unique<HandleOf<UnaryCall>>(call);
-    RequestSpec spec;
-    spec.target = std::move(target);
-    call->start(std::move(spec));
 }
 
 UnaryCall::UnaryCall(std::shared_ptr<ClientState> client, MonotonicTime deadline, Done done)
     : client_(std::move(client)), deadline_(deadline), done_(std::move(done)) {}
 
-void UnaryCall::start(const GroupVersionKind& gvk, Build build) {
-    // Discovery may take longer than this call has.
-    resolve_limit_ = client_->loop.at(deadline_, [weak = weak_from_this()] {
-        if (const auto self = weak.lock()) {
-            self->finish(fail(Code::timeout, "no discovery of the kind before the deadline"));
+// Whatever comes before the sending may take longer than this call has.
+void UnaryCall::arm_limit() {
+    limit_ = client_->loop.at(deadline_, [weak = weak_from_this()] {
+        const auto self = weak.lock();
+        if (!self) {
+            return;
+        }
+        self->place_.reset();
+        self->pause_.reset();
+        if (self->busy_) {
+            self->finish(fail(*self->busy_));
+        } else {
+            self->finish(fail(Code::timeout,
+                              "no " + std::string(self->waits_for_) + " before the deadline"));
         }
     });
+}
+
+void UnaryCall::start(const GroupVersionKind& gvk, Build build) {
+    arm_limit();
     client_->resources->resolve(
         gvk, [weak = weak_from_this(), build = std::move(build)](Result<Resource> resource) {
             const auto self = weak.lock();
             if (!self || !self->live() || !self->done_) {
                 return;  // cancelled, or its deadline has passed
             }
-            self->resolve_limit_.reset();
             if (!resource) {
                 self->finish(fail(resource.error()));
                 return;
@@ -106,29 +55,58 @@ void UnaryCall::start(const GroupVersionKind& gvk, Build build) {
                 return;
             }
             self->spec_ = std::move(spec).value();
-            self->send();
+            self->prepare();
         });
 }
 
 void UnaryCall::start(RequestSpec spec) {
+    arm_limit();
     spec_ = std::move(spec);
-    send();
+    prepare();
 }
 
 void UnaryCall::cancel() {
     live_ = false;
     done_ = nullptr;
-    resolve_limit_.reset();
+    limit_.reset();
+    pause_.reset();
+    place_.reset();
     client_->retire(std::move(exchange_));
 }
 
-void UnaryCall::send() {
+void UnaryCall::prepare() {
     if (spec_.body.size() > kRequestBytesMax) {
         finish_soon(Error{Code::too_large,
                           "request body of " + std::to_string(spec_.body.size()) + " bytes",
                           {}});
         return;
     }
+    queued_ = client_->loop.now();
+    waits_for_ = "credentials";
+    TokenSource* tokens = client_->options.tokens;
+    const auto then = [weak = weak_from_this()] {
+        if (const auto self = weak.lock(); self && self->live() && self->done_) {
+            self->take_place();
+        }
+    };
+    if (tokens == nullptr || tokens->ready(then)) {
+        take_place();
+    }
+}
+
+void UnaryCall::take_place() {
+    waits_for_ = "turn among the other requests";
+    const FlowClass which = spec_.method != "GET" ? FlowClass::mutate
+                            : spec_.list          ? FlowClass::list
+                                                  : FlowClass::read;
+    client_->flow.enter(which, place_, [weak = weak_from_this()] {
+        if (const auto self = weak.lock(); self && self->live() && self->done_) {
+            self->send();
+        }
+    });
+}
+
+void UnaryCall::send() {
     MonotonicTime deadline = deadline_;
     if (client_->options.gate != nullptr && changes_something(spec_.method, spec_.target)) {
         const Result<MonotonicTime> until = client_->options.gate->admit();
@@ -138,18 +116,22 @@ void UnaryCall::send() {
         }
         deadline = std::min(deadline, until.value());
     }
-    auto headers = client_->headers(spec_.content_type, token_);
+    auto headers = client_->headers(spec_.accept, spec_.content_type, token_);
     if (!headers) {
         finish_soon(headers.error());
         return;
     }
+    limit_.reset();
     net::HttpRequest request;
     request.method = spec_.method;
-    request.target = spec_.target;
+    request.target = client_->options.base_path + spec_.target;
     request.headers = std::move(headers).value();
     request.body = spec_.body;  // kept for a second sending
     request.deadline = deadline;
     started_ = client_->loop.now();
+    if (started_ != queued_) {
+        client_->observe_wait(spec_.method, queued_);
+    }
     client_->retire(std::move(exchange_));
     exchange_ = client_->http.send(std::move(request),
                                    [weak = weak_from_this()](Result<net::HttpResponse> result) {
@@ -163,19 +145,74 @@ void UnaryCall::answered(Result<net::HttpResponse> result) {
     if (!live()) {
         return;
     }
-    client_->observe(spec_.method, result ? result.value().status : 0, started_);
+    const int status = result ? result.value().status : 0;
+    client_->observe(spec_.method, status, started_);
+    Error error;
+    if (!result) {
+        error = result.error();
+    } else if (status >= 400) {
+        const net::HttpResponse& answer = result.value();
+        error = error_of_response(status, answer.headers, answer.body, false);
+    } else {
+        error.code = Code::invalid;  // none: a good outcome
+    }
+    const bool local_limit = !result && error.code == Code::overloaded;
+    place_->ended(local_limit ? FlowOutcome::failed : outcome_of(error), error.retry_after);
+    place_.reset();
     if (result) {
         client_->note_warnings(result.value().headers);
-        if (!retried_ && client_->renew(result.value().status, token_)) {
-            retried_ = true;
-            send();
+        if (client_->options.observer != nullptr) {
+            client_->options.observer->request_sizes(
+                spec_.method, client_->options.host, spec_.body.size(), result.value().body.size());
+        }
+        if (!renewed_ && client_->renew(status, token_)) {
+            renewed_ = true;
+            client_->observe_retry(spec_.method, status);
+            arm_limit();
+            prepare();
             return;
         }
     }
-    finish(std::move(result));
+    if (!send_again(result, error)) {
+        finish(std::move(result));
+    }
+}
+
+bool UnaryCall::send_again(const Result<net::HttpResponse>& result, const Error& error) {
+    const MonotonicTime now = client_->loop.now();
+    if (result && error.code == Code::overloaded && busy_retries_ < kBusyRetriesMax) {
+        ++busy_retries_;
+        if (now + error.retry_after >= deadline_) {
+            return false;
+        }
+        client_->observe_retry(spec_.method, result.value().status);
+        busy_ = error;
+        arm_limit();
+        prepare();  // and wait for the end of the pause
+        return true;
+    }
+    const MonotonicTime again =
+        now + std::chrono::nanoseconds(static_cast<std::int64_t>(
+                  static_cast<double>(std::chrono::nanoseconds(kBrokenPause).count()) *
+                  (1 + client_->random() / 2)));
+    if (!result && error.code == Code::unavailable && spec_.repeatable && !repeated_ &&
+        again < deadline_) {
+        repeated_ = true;
+        client_->observe_retry(spec_.method, 0);
+        arm_limit();
+        pause_ = client_->loop.at(again, [weak = weak_from_this()] {
+            if (const auto self = weak.lock(); self && self->live() && self->done_) {
+                const auto fired = std::move(self->pause_);
+                self->prepare();
+            }
+        });
+        return true;
+    }
+    return false;
 }
 
 void UnaryCall::finish_soon(Error error) {
+    place_.reset();
     client_->loop.post([weak = weak_from_this(), error = std::move(error)]() mutable {
         if (const auto self = weak.lock()) {
             self->finish(fail(std::move(error)));
@@ -184,7 +221,7 @@ void UnaryCall::finish_soon(Error error) {
 }
 
 void UnaryCall::finish(Result<net::HttpResponse> result) {
-    resolve_limit_.reset();
+    limit_.reset();
     if (live() && done_) {
         const Done done = std::exchange(done_, nullptr);
         done(std::move(result));

@@ -6,6 +6,7 @@
 #include "runtime/kube/watch_event.hpp"
 #include "runtime/net/url.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace capstan::kube {
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::size_t kErrorBodyBytesMax = 64 * 1024;
 
-class WatchCall : public std::enable_shared_from_this<WatchCall> {
+class WatchCall final : public Renewable, public std::enable_shared_from_this<WatchCall> {
 public:
     WatchCall(std::shared_ptr<ClientState> client,
               GroupVersionKind gvk,
@@ -22,7 +23,11 @@ public:
         : client_(std::move(client)),
           gvk_(std::move(gvk)),
           options_(std::move(options)),
-          handler_(std::move(handler)) {}
+          handler_(std::move(handler)),
+          initial_events_due_(options_.send_initial_events) {}
+    ~WatchCall() override { client_->watches.erase(this); }
+    WatchCall(const WatchCall&) = delete;
+    WatchCall& operator=(const WatchCall&) = delete;
 
     void start() {
         client_->resources->resolve(gvk_, [weak = weak_from_this()](Result<Resource> resource) {
@@ -41,13 +46,21 @@ public:
                 self->finish(fail(with_context(path.error(), self->what_)));
                 return;
             }
-            self->target_ = with_query(std::move(path).value(), self->query());
-            self->open();
+            self->target_ = self->client_->options.base_path +
+                            with_query(std::move(path).value(), self->query());
+            self->prepare();
         });
     }
     void cancel() {
         live_ = false;
+        client_->watches.erase(this);
+        place_.reset();
+        place_limit_.reset();
         client_->retire(std::move(stream_));
+    }
+    void renew() override {
+        renew_ = true;
+        leave_if_wanted();
     }
     bool live() const noexcept { return live_ && !client_->closed; }
 
@@ -76,8 +89,40 @@ private:
         return query;
     }
 
+    // Credentials, then a turn among the other requests.
+    void prepare() {
+        const auto then = [weak = weak_from_this()] {
+            if (const auto self = weak.lock(); self && self->live()) {
+                self->take_place();
+            }
+        };
+        TokenSource* tokens = client_->options.tokens;
+        if (tokens == nullptr || tokens->ready(then)) {
+            take_place();
+        }
+    }
+    void take_place() {
+        queued_ = client_->loop.now();
+        place_limit_ = client_->loop.at(queued_ + kWatchPlaceMax, [weak = weak_from_this()] {
+            if (const auto self = weak.lock(); self && self->live()) {
+                self->place_.reset();
+                const auto until = self->client_->flow.limit(FlowClass::list).paused_until();
+                const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+                    std::max<MonotonicTime>(until - self->client_->loop.now(), MonotonicTime(0)));
+                self->finish(fail(with_context(
+                    Error{Code::overloaded, "the server asked for a pause", left}, self->what_)));
+            }
+        });
+        client_->flow.enter(FlowClass::list, place_, [weak = weak_from_this()] {
+            if (const auto self = weak.lock(); self && self->live()) {
+                self->place_limit_.reset();
+                self->open();
+            }
+        });
+    }
+
     void open() {
-        auto headers = client_->headers("", token_);
+        auto headers = client_->headers("", "", token_);
         if (!headers) {
             finish(fail(with_context(headers.error(), what_)));
             return;
@@ -86,6 +131,9 @@ private:
         request.target = target_;
         request.headers = std::move(headers).value();
         started_ = client_->loop.now();
+        if (started_ != queued_) {
+            client_->observe_wait("GET", queued_);
+        }
         request.deadline =
             options_.head_deadline == kNever ? started_ + kCallTimeout : options_.head_deadline;
         const auto guarded = [weak = weak_from_this()](auto method) {
@@ -107,14 +155,18 @@ private:
         client_->observe("GET", status, started_);
         client_->note_warnings(headers);
         status_ = status;
+        const Error error = error_of_response(status, headers, "", false);
+        give_place_back(status == 200 ? FlowOutcome::good : outcome_of(error), error.retry_after);
         if (status == 200) {
+            client_->watches.insert(this);
             if (handler_.on_open) {
                 handler_.on_open();
             }
-        } else if (!retried_ && client_->renew(status, token_)) {
-            retried_ = true;
+        } else if (!renewed_ && client_->renew(status, token_)) {
+            renewed_ = true;
             status_ = 0;
-            open();
+            client_->observe_retry("GET", status);
+            prepare();
             return;
         } else {
             error_headers_ = headers;
@@ -146,7 +198,22 @@ private:
             finish(fail(with_context(fed.error(), what_)));
             return;
         }
+        leave_if_wanted();
         read_on();
+    }
+
+    // Renewal ends the stream where nothing is half done.
+    void leave_if_wanted() {
+        if (live() && renew_ && status_ == 200 && !options_.by_list && !initial_events_due_ &&
+            splitter_.rest().empty()) {
+            finish(ok());
+        }
+    }
+
+    void give_place_back(FlowOutcome outcome, std::chrono::milliseconds retry_after) {
+        if (const auto place = std::move(place_)) {
+            place->ended(outcome, retry_after);
+        }
     }
 
     // False: no further line is wanted.
@@ -155,6 +222,9 @@ private:
         if (!event) {
             finish(fail(with_context(event.error(), what_)));
             return false;
+        }
+        if (event.value().initial_events_end) {
+            initial_events_due_ = false;
         }
         handler_.on_event(std::move(event).value());
         return live();
@@ -196,6 +266,7 @@ private:
     void on_end(Result<void> result) {
         if (status_ == 0) {
             client_->observe("GET", 0, started_);
+            give_place_back(result ? FlowOutcome::failed : outcome_of(result.error()), {});
         }
         if (status_ != 200 && status_ != 0) {
             refuse();
@@ -244,8 +315,7 @@ private:
         if (!live()) {
             return;
         }
-        live_ = false;
-        client_->retire(std::move(stream_));
+        cancel();
         handler_.on_end(std::move(result));
     }
 
@@ -259,12 +329,17 @@ private:
     std::unique_ptr<net::HttpStream> stream_;
     LineSplitter splitter_;
     ListSplitter items_;  // by_list
+    std::unique_ptr<FlowTicket> place_;
+    std::unique_ptr<net::Timer> place_limit_;
+    MonotonicTime queued_{0};
     MonotonicTime started_{0};
     int status_{0};
     net::Headers error_headers_;
     std::string error_body_;
     bool live_{true};
-    bool retried_{false};
+    bool renewed_{false};
+    bool initial_events_due_;
+    bool renew_{false};
 };
 
 }  // namespace
