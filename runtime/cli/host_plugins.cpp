@@ -36,6 +36,11 @@ Result<void> Host::load_plugin(const ReviewedPlugin& reviewed, std::string& refu
     plugin.webhook = module.webhook();
     plugin.config = choice.config.config;
     plugin.gates = reviewed.gates;
+    if (choice.config.permissions) {
+        plugin.manifest.permissions =
+            plugin::narrow(plugin.manifest.permissions, policy_of(choice.config));
+        plugin.narrowed = true;
+    }
     for (const auto& [name, controller] : choice.config.controllers) {
         if (controller.max_concurrent > 0) {
             plugin.max_concurrent[name] = static_cast<std::uint32_t>(controller.max_concurrent);

@@ -45,6 +45,17 @@ void check_listener(const plugin::Manifest& manifest,
     }
 }
 
+void check_policy(const plugin::Manifest& manifest,
+                  const ChosenPlugin& chosen,
+                  std::vector<std::string>& problems) {
+    if (!chosen.config.permissions) {
+        return;
+    }
+    for (const std::string& what : plugin::policy_problems(manifest, policy_of(chosen.config))) {
+        problems.push_back("plugin " + manifest.id + ": permissions: with them " + what);
+    }
+}
+
 // `ids`: of the plugins seen so far, with the name each is configured under.
 void review_plugin(const ChosenPlugin& chosen,
                    const config::OperatorConfig& config,
@@ -73,6 +84,7 @@ void review_plugin(const ChosenPlugin& chosen,
     }
     check_controllers(*report.manifest, chosen, review.problems);
     check_listener(*report.manifest, config, review);
+    check_policy(*report.manifest, chosen, review.problems);
     auto gates = gates_for(*report.manifest, chosen.config, review.warnings);
     if (!gates) {
         review.problems.push_back(gates.error().message);
@@ -82,6 +94,15 @@ void review_plugin(const ChosenPlugin& chosen,
 }
 
 }  // namespace
+
+std::vector<plugin::PermissionRule> policy_of(const config::PluginConfig& config) {
+    std::vector<plugin::PermissionRule> rules;
+    for (const config::PermissionConfig& rule :
+         config.permissions.value_or(std::vector<config::PermissionConfig>{})) {
+        rules.push_back({rule.groups, rule.resources, rule.verbs, rule.resource_names});
+    }
+    return rules;
+}
 
 std::vector<std::string> unsupported_settings(const config::OperatorConfig& config,
                                               const std::string& file) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/cli/plugins.hpp"
+#include "runtime/plugin/policy.hpp"
 
 #include <string>
 #include <vector>
@@ -34,6 +35,9 @@ struct Review {
 Review review(const config::OperatorConfig& config,
               const std::string& file,
               const std::vector<std::string>& plugin_dirs);
+
+// The `permissions` of a plugin's configuration; empty when it has none.
+std::vector<plugin::PermissionRule> policy_of(const config::PluginConfig& config);
 
 // Settings that decode and that this version does not obey: silence would be worse. One line each.
 std::vector<std::string> unsupported_settings(const config::OperatorConfig& config,

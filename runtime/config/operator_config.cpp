@@ -43,6 +43,22 @@ void read_plugin(const std::string& name, Reader& reader, PluginConfig& plugin) 
         nested.integer(
             "maxConcurrent", plugin.controllers[controller].max_concurrent, 1, kConcurrentMax);
     });
+    if (reader.has("permissions")) {
+        plugin.permissions.emplace();  // an empty list permits nothing
+    }
+    reader.list("permissions", [&](Reader& nested) {
+        PermissionConfig rule;
+        nested.texts("groups", rule.groups);
+        nested.texts("resources", rule.resources);
+        nested.texts("verbs", rule.verbs);
+        nested.texts("resourceNames", rule.resource_names);
+        for (const char* key : {"groups", "resources", "verbs"}) {
+            if (!nested.has(key)) {
+                nested.problem(key, "missing");
+            }
+        }
+        plugin.permissions->push_back(std::move(rule));
+    });
     reader.free("config", plugin.config);
 }
 
@@ -181,6 +197,7 @@ Result<OperatorConfig> decode_operator_config(const Document& document) {
     });
     root.texts("pluginDirs", config.plugin_dirs);
     root.text("kubeconfig", config.kubeconfig);
+    root.text("context", config.context);
     root.texts("namespaces", config.namespaces);
     root.object("listeners", [&](Reader& listeners) {
         listeners.object("ops", [&](Reader& ops) { read_listener(ops, config.ops); });
@@ -199,7 +216,6 @@ Result<OperatorConfig> decode_operator_config(const Document& document) {
     root.duration("gracefulStop", config.graceful_stop, seconds(0), hours(1));
     root.object("leaderElection",
                 [&](Reader& election) { read_election(election, config.leader_election); });
-    root.text("context", config.context);
     root.finish();
     for (std::size_t i = 0; i < config.namespaces.size(); ++i) {
         if (!is_dns_name(config.namespaces[i])) {

@@ -28,11 +28,18 @@ struct ControllerConfig {
     int max_concurrent{0};  // 0: what the plugin's manifest says, else kConcurrentDefault
 };
 
+// As in a manifest; "*" stands for everything.
+struct PermissionConfig {
+    std::vector<std::string> groups, resources, verbs, resource_names;
+};
+
 struct PluginConfig {
     bool enabled{true};
     std::string path;  // empty: searched in plugin_dirs
     std::map<std::string, bool> feature_gates;
     std::map<std::string, ControllerConfig> controllers;  // by name inside the plugin
+    // What of its manifest's permissions the plugin may use; absent: all of them.
+    std::optional<std::vector<PermissionConfig>> permissions;
     // handed to the plugin; it checks the keys
     json::Value config{json::object()};
 };
@@ -73,6 +80,7 @@ struct OperatorConfig {
     std::map<std::string, PluginConfig> plugins;
     std::vector<std::string> plugin_dirs{"/usr/lib/capstan/plugins"};
     std::string kubeconfig;               // empty: in-cluster, else $KUBECONFIG
+    std::string context;                  // of the kubeconfig; empty: its current one
     std::vector<std::string> namespaces;  // empty: all
     ListenerConfig ops{true, "127.0.0.1", 8080, {}};
     ListenerConfig api{false, "127.0.0.1", 8081, {}};
@@ -82,7 +90,6 @@ struct OperatorConfig {
     LimitsConfig limits;
     std::chrono::nanoseconds graceful_stop{std::chrono::seconds(30)};
     LeaderElectionConfig leader_election;
-    std::string context;                  // of the kubeconfig; empty: its current one
 };
 
 // Checks everything and reports every problem at once. Errors: invalid.

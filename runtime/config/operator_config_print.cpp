@@ -25,6 +25,20 @@ json::Value texts(const std::vector<std::string>& items) {
     return list;
 }
 
+json::Value rules_json(const std::vector<PermissionConfig>& rules) {
+    json::Value list = json::list();
+    for (const PermissionConfig& rule : rules) {
+        json::Value entry = {{"groups", texts(rule.groups)},
+                             {"resources", texts(rule.resources)},
+                             {"verbs", texts(rule.verbs)}};
+        if (!rule.resource_names.empty()) {
+            entry.set("resourceNames", texts(rule.resource_names));
+        }
+        list.push_back(std::move(entry));
+    }
+    return list;
+}
+
 json::Value plugin_json(const PluginConfig& plugin) {
     json::Value gates = json::object();
     for (const auto& [gate, on] : plugin.feature_gates) {
@@ -44,6 +58,9 @@ json::Value plugin_json(const PluginConfig& plugin) {
     }
     out.set("featureGates", std::move(gates));
     out.set("controllers", std::move(controllers));
+    if (plugin.permissions) {
+        out.set("permissions", rules_json(*plugin.permissions));
+    }
     out.set("config", plugin.config);
     return out;
 }
@@ -80,6 +97,7 @@ json::Value to_json(const OperatorConfig& config) {
         {"plugins", std::move(plugins)},
         {"pluginDirs", texts(config.plugin_dirs)},
         {"kubeconfig", config.kubeconfig},
+        {"context", config.context},
         {"namespaces", texts(config.namespaces)},
         {"listeners", listeners_json(config)},
         {"logging", {{"level", config.log_level}}},
@@ -98,7 +116,6 @@ json::Value to_json(const OperatorConfig& config) {
           {"renewDeadline", duration_text(config.leader_election.renew_deadline)},
           {"retryPeriod", duration_text(config.leader_election.retry_period)}}},
     };
-        {"context", config.context},
 }
 
 std::string print(const OperatorConfig& config) {

@@ -38,14 +38,16 @@ TEST(OperatorConfig, ReadsEveryKey) {
         decode(
             "plugins:\n"
             "  etcd: {path: /p/etcd.so, featureGates: {A: true, B: false}, controllers: {etcd: "
-            "{maxConcurrent: 8}}, config: {x: [1]}}\n"
+            "{maxConcurrent: 8}}, permissions: [{groups: [apps], resources: ['*'], verbs: [get], "
+            "resourceNames: [a]}], config: {x: [1]}}\n"
             "  custodian.capstan.dev: {enabled: false}\n"
             "  compaction:\n"
+            "  mute: {permissions: []}\n"
             "pluginDirs: [/a, /b]\n"
             "kubeconfig: /k\n"
+            "context: c\n"
             "namespaces: [one, two]\n"
             "listeners:\n"
-            "context: c\n"
             "  ops: {address: \"::\", port: 9000}\n"
             "  api: {port: 9443, tls: {certificateFile: /c, keyFile: /k, clientCaFile: /ca, "
             "clientAuth: require}}\n"
@@ -57,11 +59,16 @@ TEST(OperatorConfig, ReadsEveryKey) {
             "leaseDuration: 30s, "
             "renewDeadline: 20s, retryPeriod: 4s}\n")
             .value();
-    EXPECT_EQ(config.plugins.size(), 3u);
+    EXPECT_EQ(config.plugins.size(), 4u);
+    EXPECT_TRUE(config.plugins.at("mute").permissions->empty()) << "an empty list permits nothing";
+    EXPECT_FALSE(config.plugins.at("compaction").permissions);
     const PluginConfig& etcd = config.plugins.at("etcd");
     EXPECT_EQ(etcd.path, "/p/etcd.so");
     EXPECT_EQ(etcd.feature_gates, (std::map<std::string, bool>{{"A", true}, {"B", false}}));
     EXPECT_EQ(etcd.controllers.at("etcd").max_concurrent, 8);
+    ASSERT_EQ(etcd.permissions->size(), 1u);
+    EXPECT_EQ(etcd.permissions->front().groups, (std::vector<std::string>{"apps"}));
+    EXPECT_EQ(etcd.permissions->front().resource_names, (std::vector<std::string>{"a"}));
     EXPECT_EQ(json::dump(etcd.config), "{\"x\":[1]}");
     EXPECT_FALSE(config.plugins.at("custodian.capstan.dev").enabled);
     EXPECT_TRUE(config.plugins.at("compaction").enabled) << "a name alone means all defaults";

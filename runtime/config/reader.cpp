@@ -208,6 +208,22 @@ void Reader::each(std::string_view key,
     }
 }
 
+void Reader::list(std::string_view key, const std::function<void(Reader&)>& read) {
+    const json::Value* found = take(key);
+    if (found == nullptr) {
+        return;
+    }
+    const json::Array* items = found->if_array();
+    if (items == nullptr) {
+        return wrong_type(key, "a list", *found);
+    }
+    for (std::size_t i = 0; i < items->size(); ++i) {
+        Reader nested((*items)[i], path_of(key) + "/" + std::to_string(i), problems_);
+        read(nested);
+        nested.finish();
+    }
+}
+
 void Reader::switches(std::string_view key,
                       const std::function<void(const std::string&, bool)>& take_switch) {
     const json::Value* found = take(key);

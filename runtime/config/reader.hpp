@@ -58,6 +58,8 @@ public:
     // A map: free keys, each value an object with known keys.
     void each(std::string_view key,
               const std::function<void(const std::string& name, Reader&)>& read);
+    // A list of objects with known keys.
+    void list(std::string_view key, const std::function<void(Reader&)>& read);
     // A map of booleans.
     void switches(std::string_view key,
                   const std::function<void(const std::string& name, bool on)>& take);

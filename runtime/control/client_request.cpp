@@ -1,5 +1,6 @@
 #include "runtime/control/client_request.hpp"
 
+#include "capstan/json.hpp"
 #include "runtime/control/unit.hpp"
 
 #include <algorithm>
@@ -15,9 +16,15 @@ capstan_rc deny(const CallState& call,
     call.log.error("request outside the manifest's permissions is not sent",
                    {{"verb", verb}, {"group", gvk.group}, {"resource", resource}});
     const std::string group = gvk.group.empty() ? "\"\"" : gvk.group;
+    const std::string who = call.unit->plugin().narrowed
+                                ? "the manifest, or its `permissions` in the configuration, does"
+                                : "the manifest does";
     return report(CAPSTAN_E_DENIED,
-                  "the manifest does not permit " + std::string(verb) + " on " +
-                      std::string(resource) + " in group " + group);
+                  who + " not permit " + std::string(verb) + " on " + std::string(resource) +
+                      " in group " + group + "; it needs a rule " +
+                      json::dump({{"groups", json::list({gvk.group})},
+                                  {"resources", json::list({resource})},
+                                  {"verbs", json::list({verb})}}));
 }
 
 bool any_rule(const plugin::Manifest& manifest, std::string_view verb, std::string_view group) {

@@ -113,6 +113,8 @@ struct Plugin {
     json::Value config;
     plugin::GateSet gates;
     std::map<std::string, std::uint32_t> max_concurrent;  // by controller; overrides the manifest
+    // the manifest's permissions are fewer than the plugin declares (plugin/policy.hpp)
+    bool narrowed{false};
 };
 
 struct StopReport {

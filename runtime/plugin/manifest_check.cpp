@@ -75,32 +75,6 @@ bool covers(const PermissionRule& rule, std::string_view verb, const Watch& watc
            (name->kind != ValueSource::Kind::literal || has(rule.resource_names, name->text));
 }
 
-void check_watch_permissions(const Manifest& manifest, Problems& problems) {
-    for (std::size_t c = 0; c < manifest.controllers.size(); ++c) {
-        for (const Watch& watch : manifest.controllers[c].watches) {
-            if (watch.gvk.kind.empty()) {
-                continue;
-            }
-            std::string missing;
-            for (const std::string_view verb : {"get", "list", "watch"}) {
-                const bool covered = std::any_of(
-                    manifest.permissions.begin(),
-                    manifest.permissions.end(),
-                    [&](const PermissionRule& rule) { return covers(rule, verb, watch); });
-                if (!covered) {
-                    missing += (missing.empty() ? "" : ", ") + std::string(verb);
-                }
-            }
-            if (!missing.empty()) {
-                problems.add("/controllers/" + std::to_string(c) + "/watches",
-                             "watches " + watch.gvk.to_string() + " without the permission to " +
-                                 missing + " " + plural_of(watch.gvk.kind) + " of group \"" +
-                                 watch.gvk.group + "\"");
-            }
-        }
-    }
-}
-
 void check_writes(const Manifest& manifest, Problems& problems) {
     const bool writes = std::any_of(
         manifest.permissions.begin(), manifest.permissions.end(), [](const PermissionRule& rule) {
@@ -192,6 +166,32 @@ bool Manifest::allows(std::string_view verb,
         return has(rule.verbs, verb) && has(rule.groups, group) && has(rule.resources, resource) &&
                (rule.resource_names.empty() || (!name.empty() && has(rule.resource_names, name)));
     });
+}
+
+void check_watch_permissions(const Manifest& manifest, Problems& problems) {
+    for (std::size_t c = 0; c < manifest.controllers.size(); ++c) {
+        for (const Watch& watch : manifest.controllers[c].watches) {
+            if (watch.gvk.kind.empty()) {
+                continue;
+            }
+            std::string missing;
+            for (const std::string_view verb : {"get", "list", "watch"}) {
+                const bool covered = std::any_of(
+                    manifest.permissions.begin(),
+                    manifest.permissions.end(),
+                    [&](const PermissionRule& rule) { return covers(rule, verb, watch); });
+                if (!covered) {
+                    missing += (missing.empty() ? "" : ", ") + std::string(verb);
+                }
+            }
+            if (!missing.empty()) {
+                problems.add("/controllers/" + std::to_string(c) + "/watches",
+                             "watches " + watch.gvk.to_string() + " without the permission to " +
+                                 missing + " " + plural_of(watch.gvk.kind) + " of group \"" +
+                                 watch.gvk.group + "\"");
+            }
+        }
+    }
 }
 
 void check_manifest(const Manifest& manifest, const HostOffer& host, Problems& problems) {

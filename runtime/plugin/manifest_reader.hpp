@@ -15,5 +15,7 @@ std::vector<PermissionRule> read_rules(StrictObject& top, std::string_view key, 
 void read_webhooks(StrictObject& top, Manifest& manifest, Problems& problems);
 // Checks that need the whole manifest: ABI, extensions, permissions against watches, names.
 void check_manifest(const Manifest& manifest, const HostOffer& host, Problems& problems);
+// The part of it that compares what is watched with what is permitted.
+void check_watch_permissions(const Manifest& manifest, Problems& problems);
 
 }  // namespace capstan::plugin
