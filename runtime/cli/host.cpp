@@ -97,6 +97,10 @@ Result<void> Host::first_contact() {
         }
         const bool answered =
             outcome && (outcome->has_value() || outcome->error().code != Code::unavailable);
+        if (answered && !outcome->has_value()) {
+            log_.warn("the first answer of the API server is an error",
+                      {{"error", outcome->error().message}});
+        }
         if (answered || loop_->now() >= limit) {
             return answered ? Result<void>(ok())
                             : Result<void>(fail(Code::unavailable,
