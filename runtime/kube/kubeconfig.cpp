@@ -92,7 +92,10 @@ Result<ConnectionConfig> connection_of(const std::vector<Source>& sources,
     }
     CAPSTAN_TRY(const Entry chosen, find_entry(sources, "contexts", "context", wanted));
     ConnectionConfig config;
-    config.ns = chosen.view["namespace"].string_or("default");
+    config.ns = chosen.text("namespace");
+    if (config.ns.empty()) {
+        config.ns = "default";
+    }
     CAPSTAN_TRY(const Entry cluster,
                 find_entry(sources, "clusters", "cluster", chosen.text("cluster")));
     CAPSTAN_TRY(read_cluster(cluster, read, config));
