@@ -36,6 +36,7 @@ struct WatchSpec {
 };
 
 enum class SyncState : std::uint8_t { pending, live, degraded };
+std::string_view to_string(SyncState state) noexcept;
 
 struct WatchState {
     SyncState state{SyncState::pending};
@@ -46,6 +47,8 @@ struct WatchState {
     std::size_t objects{0};
     std::size_t bytes{0};
     std::string resource_version;
+    MonotonicTime last_event{kNever};  // object, bookmark or page; kNever: none yet
+    MonotonicTime last_bytes{kNever};  // anything at all from the server
 };
 
 // Log lines, metrics. Called on the loop.
@@ -56,6 +59,9 @@ public:
     // A first state is asked for. reason: "first", "expired", "error", "older", "fallback"; for
     // capstan_cache_lists_total{gvk,reason}.
     virtual void listed(const WatchSpec& spec, std::string_view reason) = 0;
+    // A stream ended. reason: "ended" (by the server, in order), "silent" (our deadline passed), or
+    // the code of the error; for capstan_cache_watch_ends_total{gvk,reason}.
+    virtual void watch_ended(const WatchSpec& /*spec*/, std::string_view /*reason*/) {}
 };
 
 // [io]; must not block; may drop its own handle

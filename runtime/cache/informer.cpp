@@ -110,7 +110,8 @@ void Informer::open_watch(const Action& action) {
     };
     handler.on_bytes = [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
-            self->fsm_.on_watch_bytes(self->loop_.now());
+            self->last_bytes_ = self->loop_.now();
+            self->fsm_.on_watch_bytes(self->last_bytes_);
         }
     };
     handler.on_event = [weak = weak_from_this()](kube::WatchEvent event) {
@@ -120,9 +121,11 @@ void Informer::open_watch(const Action& action) {
     };
     handler.on_end = [weak = weak_from_this()](Result<void> result) {
         if (const auto self = weak.lock()) {
+            self->note_end(result ? "ended" : capstan::to_string(result.error().code));
             self->perform(self->fsm_.on_watch_end(self->loop_.now(), result));
         }
     };
+    watching_ = true;
     call_ = client_.watch(view_->spec.gvk, std::move(options), std::move(handler));
 }
 
@@ -131,6 +134,7 @@ void Informer::on_page(Result<kube::ListPage> page) {
         perform(fsm_.on_list_error(loop_.now(), page.error()));
         return;
     }
+    last_event_ = last_bytes_ = loop_.now();
     kube::ListPage& got = page.value();
     Step step = fsm_.on_page(loop_.now(), got.resource_version, got.continue_token);
     if (step.verdict != Verdict::ignore) {
@@ -142,6 +146,7 @@ void Informer::on_page(Result<kube::ListPage> page) {
 }
 
 void Informer::on_event(kube::WatchEvent event) {
+    last_event_ = loop_.now();
     EventKind kind = EventKind::undecodable;
     switch (event.type) {
         case kube::WatchEvent::Type::added: kind = EventKind::added; break;
@@ -276,8 +281,19 @@ void Informer::rearm() {
             return;
         }
         const auto fired = std::move(self->timer_);
-        self->perform(self->fsm_.on_timer(self->loop_.now()));
+        Action action = self->fsm_.on_timer(self->loop_.now());
+        if (self->watching_ && action.kind != Action::Kind::keep) {
+            self->note_end("silent");
+        }
+        self->perform(std::move(action));
     });
+}
+
+void Informer::note_end(std::string_view reason) {
+    watching_ = false;
+    if (running_ && observer_ != nullptr) {
+        observer_->watch_ended(view_->spec, reason);
+    }
 }
 
 std::string Informer::reason() const {
@@ -309,6 +325,8 @@ WatchState Informer::state() const {
     state.objects = view_->store.size();
     state.bytes = view_->store.bytes();
     state.resource_version = view_->store.resource_version();
+    state.last_event = last_event_;
+    state.last_bytes = last_bytes_;
     return state;
 }
 

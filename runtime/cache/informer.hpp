@@ -67,6 +67,7 @@ private:
     void activate(std::uint64_t id);
     void rearm();
     void tell_state();
+    void note_end(std::string_view reason);  // of a stream
     std::string reason() const;
 
     net::Loop& loop_;
@@ -76,6 +77,9 @@ private:
     ReflectorFsm fsm_;
     std::string group_resource_;  // for messages; the kind until discovery has answered
     std::string_view verb_{"list"};
+    MonotonicTime last_event_{kNever};
+    MonotonicTime last_bytes_{kNever};
+    bool watching_{false};  // a stream is open or opening
     kube::CallHandle call_;
     std::unique_ptr<net::Timer> timer_;
     MonotonicTime timer_at_{kNever};
@@ -86,7 +90,5 @@ private:
     bool running_{false};
     std::string told_;  // state last told
 };
-
-std::string_view to_string(SyncState state) noexcept;
 
 }  // namespace capstan::cache

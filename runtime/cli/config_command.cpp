@@ -56,18 +56,20 @@ int run_rbac(const std::vector<std::string>& files,
              const std::string& name,
              const std::string& config) {
     config::LeaderElectionConfig election;
+    bool reviews = false;
     if (!config.empty()) {
         const auto loaded = config::load_operator_config(config);
         if (!loaded) {
             return complain(loaded.error(), 2);
         }
         election = loaded.value().leader_election;
+        reviews = loaded.value().ops.authentication == "kubernetes";
     }
     const auto manifests = manifests_of(files);
     if (!manifests) {
         return complain(manifests.error(), 3);
     }
-    std::fputs(config::to_yaml(cluster_role(name, manifests.value())).c_str(), stdout);
+    std::fputs(config::to_yaml(cluster_role(name, manifests.value(), reviews)).c_str(), stdout);
     if (election.enabled) {
         const json::Value role =
             lease_role(name + "-leader-election", election.lease_namespace, election.lease_name);
@@ -121,6 +123,11 @@ int run_config_print(const std::string& file) {
         config = std::move(loaded).value();
     }
     std::fputs(config::print(config).c_str(), stdout);
+    return 0;
+}
+
+int run_config_reference() {
+    std::fputs(config::operator_config_reference().c_str(), stdout);
     return 0;
 }
 

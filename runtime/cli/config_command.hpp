@@ -10,7 +10,8 @@ namespace capstan::cli {
 
 // 3 when one would not be loaded
 int run_inspect(const std::vector<std::string>& files, bool as_json);
-// `config`: of the operator, "" for none: with leader election on, a Role for its Lease follows.
+// `config`: of the operator, "" for none: with what its settings need, and with leader election on
+// a Role for its Lease.
 int run_rbac(const std::vector<std::string>& files,
              const std::string& name,
              const std::string& config);
@@ -22,5 +23,6 @@ struct WebhooksOptions {
 int run_webhooks(const std::vector<std::string>& files, const WebhooksOptions& options);
 int run_config_check(const std::string& file, const std::vector<std::string>& plugin_dirs);
 int run_config_print(const std::string& file);
+int run_config_reference();  // every key, as a Markdown table
 
 }  // namespace capstan::cli

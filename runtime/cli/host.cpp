@@ -6,7 +6,9 @@
 
 #include <malloc.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 
@@ -15,6 +17,7 @@ namespace {
 
 constexpr std::chrono::seconds kFirstContactMax{30};
 constexpr std::chrono::milliseconds kFirstContactPause{500};
+constexpr std::chrono::minutes kDiscoveryMax{10};
 constexpr std::chrono::seconds kTrimAfter{5};
 // After a lost lease: time for calls to see that they are cancelled, and not more, since the next
 // leader is due.
@@ -32,6 +35,16 @@ std::optional<std::string> environment(const std::string& name) {
     const char* value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
+
+namespace {
+
+// In a container the name of the pod.
+std::string host_name() {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+}  // namespace
 
 Host::Host(config::OperatorConfig config, Review review)
     : config_(std::move(config)),
@@ -71,6 +84,15 @@ Result<void> Host::connect() {
     cache_options.random = random;
     cache_options.observer = &observers_;
     cache_ = std::make_unique<cache::Cache>(*loop_, api_->client(), cache_options);
+    observers_.show_cache(*cache_, *loop_);
+    if (config_.limits.cache_bytes > 0) {
+        cache_budget_.emplace(*loop_,
+                              metrics_,
+                              health_,
+                              log_,
+                              static_cast<std::size_t>(config_.limits.cache_bytes),
+                              [this] { return cache_->states(); });
+    }
     return ok();
 }
 
@@ -117,6 +139,27 @@ Result<void> Host::first_contact() {
 void Host::note_server(const net::HttpResponse& version) {
     const auto server = kube::parse_server_version(version.body);
     cache_->prefer_whole_lists(server && server.value().streams_lists());
+}
+
+// With `namespaces`: which of the watched kinds have none. What discovery does not know (a CRD that
+// is not there yet) is taken for namespaced.
+void Host::learn_scopes() {
+    std::size_t open = config_.namespaces.empty() ? 0 : watched_kinds_.size();
+    if (open == 0) {
+        return;
+    }
+    for (const GroupVersionKind& gvk : watched_kinds_) {
+        api_->client().resources().resolve(gvk,
+                                           [this, gvk, &open](Result<kube::Resource> resource) {
+                                               --open;
+                                               if (resource && !resource.value().namespaced) {
+                                                   cluster_scoped_.insert(gvk);
+                                               }
+                                           });
+    }
+    // Every request of discovery has a deadline of its own: none is left behind.
+    loop_->run_until([&open] { return open == 0; }, kDiscoveryMax);
+    CAPSTAN_CHECK(open == 0, "discovery does not end");
 }
 
 // From the first moment on: a stop during a slow start is a stop in order too.
@@ -192,6 +235,11 @@ int Host::run() {
                          election_ == nullptr ? nullptr : &election_->gate()};
     control::RuntimeOptions options;
     options.standby = election_ != nullptr;
+    options.identity = "capstan-" + host_name();
+    options.namespaces = config_.namespaces;
+    options.cluster_scoped = [this](const GroupVersionKind& gvk) {
+        return cluster_scoped_.contains(gvk);
+    };
     runtime_ = std::make_unique<control::Runtime>(std::move(parts), std::move(options));
     if (const int code = load_plugins(); code != 0) {
         return code;
@@ -202,6 +250,7 @@ int Host::run() {
     if (const auto reached = first_contact(); !reached) {
         return complain(reached.error(), 4);
     }
+    learn_scopes();
     log_.info("starting", {{"version", CAPSTAN_VERSION}});
     runtime_->start();
     if (election_ != nullptr) {

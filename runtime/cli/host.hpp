@@ -3,9 +3,11 @@
 #pragma once
 
 #include "runtime/cache/cache.hpp"
+#include "runtime/cli/cache_budget.hpp"
 #include "runtime/cli/credential_observer.hpp"
 #include "runtime/cli/election.hpp"
 #include "runtime/cli/observers.hpp"
+#include "runtime/cli/ops_server.hpp"
 #include "runtime/cli/review.hpp"
 #include "runtime/config/operator_config.hpp"
 #include "runtime/control/runtime.hpp"
@@ -23,6 +25,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,11 +51,14 @@ private:
     Result<void> connect();
     Result<void> first_contact();
     void note_server(const net::HttpResponse& version);
+    void learn_scopes();
     void watch_signals();
     int load_plugins();
     Result<void> load_plugin(const ReviewedPlugin& reviewed, std::string& refused);
     void refuse(const std::string& name, const std::string& reason);
     Result<void> listen();
+    OpsParts ops_parts();
+    json::Value debug_page() const;
     // Listens under this name, and follows the certificates of its files.
     Result<std::uint16_t> serve(const std::string& name,
                                 const config::ListenerConfig& listener,
@@ -79,12 +85,16 @@ private:
     std::unique_ptr<control::Runtime> runtime_;
     std::optional<plugin::Loader> loader_;
     std::unique_ptr<webhook::Server> webhooks_;
+    std::optional<OpsAuth> ops_auth_;
+    std::optional<CacheBudget> cache_budget_;
     std::vector<std::unique_ptr<net::HttpServer>> servers_;
     std::vector<std::unique_ptr<net::CertificateWatcher>> certificates_;  // of servers_
     std::vector<std::unique_ptr<net::Watch>> signals_;
     bool stop_asked_{false};
     std::string loss_;  // of leadership: one sentence
     std::size_t loaded_{0};
+    std::set<GroupVersionKind> watched_kinds_;   // with `namespaces`: of the plugins
+    std::set<GroupVersionKind> cluster_scoped_;  // of those: have none
 };
 
 }  // namespace capstan::cli

@@ -54,6 +54,33 @@ Result<std::uint16_t> Host::serve(const std::string& name,
     return port;
 }
 
+OpsParts Host::ops_parts() {
+    if (config_.ops.authentication == "kubernetes") {
+        ops_auth_.emplace(*loop_, api_->client(), log_, [this] {
+            return std::uniform_real_distribution<double>(0, 1)(random_);
+        });
+    }
+    const bool certificates = config_.ops.tls.client_auth == "require";
+    return {health_,
+            metrics_,
+            [this] { return debug_page(); },
+            ops_auth_ ? &*ops_auth_ : nullptr,
+            certificates || is_loopback(config_.ops.address)};
+}
+
+json::Value Host::debug_page() const {
+    json::Value page = runtime_->debug();
+    json::Value reasons = json::list();
+    for (const std::string& reason : health_.reasons()) {
+        reasons.push_back(reason);
+    }
+    page.set("version", CAPSTAN_VERSION);
+    page.set("ready", health_.is_ready());
+    page.set("notReady", std::move(reasons));
+    page.set("client", observers_.debug(loop_->now()));
+    return page;
+}
+
 Result<void> Host::listen_for_reviews() {
     std::vector<webhook::Endpoint> endpoints;
     for (control::WebhookEndpoint& endpoint : runtime_->webhooks()) {
@@ -74,7 +101,7 @@ Result<void> Host::listen() {
     const std::chrono::milliseconds usual = net::HttpServerOptions{}.idle_timeout;
     if (config_.ops.enabled) {
         CAPSTAN_TRY(const std::uint16_t port,
-                    serve("ops", config_.ops, ops_handler(health_, metrics_), usual));
+                    serve("ops", config_.ops, ops_handler(ops_parts()), usual));
         log_.info("serving health and metrics", {{"address", config_.ops.address}, {"port", port}});
     }
     if (config_.api.enabled) {

@@ -30,6 +30,11 @@ Result<void> Host::load_plugin(const ReviewedPlugin& reviewed, std::string& refu
     const plugin::Module& module = *loaded.value();
     control::Plugin plugin;
     plugin.manifest = module.manifest();
+    for (const plugin::ControllerSpec& controller : plugin.manifest.controllers) {
+        for (const plugin::Watch& watch : controller.watches) {
+            watched_kinds_.insert(watch.gvk);
+        }
+    }
     plugin.table = &module.table();
     plugin.service = module.service();
     plugin.http_server = module.http_server();

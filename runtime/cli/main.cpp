@@ -1,5 +1,6 @@
 // capstan: one binary, several roles. Composition root: the only file that knows all commands.
 #include "runtime/cli/config_command.hpp"
+#include "runtime/cli/debug_command.hpp"
 #include "runtime/cli/resource_command.hpp"
 #include "runtime/cli/run.hpp"
 #include "runtime/cli/up.hpp"
@@ -61,17 +62,18 @@ void add_host_commands(CLI::App& app,
     CLI::App* rbac =
         app.add_subcommand("rbac", "Print the ClusterRole an operator with these plugins needs");
     rbac->add_option("files", files, "plugin files")->required();
+    rbac->add_option("--name", role, "name of the ClusterRole")->capture_default_str();
     rbac->add_option(
         "--config",
         run.config,
-        "operator configuration: with leader election on, a Role for its Lease follows");
-    rbac->add_option("--name", role, "name of the ClusterRole")->capture_default_str();
+        "configuration whose settings need rights too; of an election, a Role follows");
     CLI::App* config =
         app.add_subcommand("config", "Check or print a configuration file")->require_subcommand(1);
     CLI::App* check =
         config->add_subcommand("check", "Check it together with the plugins it names");
     check->add_option("file", file, "configuration file")->required();
     check->add_option("--plugin-dir", run.plugin_dirs, "further directories with plugins");
+    config->add_subcommand("reference", "Print every key with type, default and meaning");
     config->add_subcommand("print", "Print it with all defaults")
         ->add_option("file", file, "configuration file (default: none)");
 }
@@ -90,6 +92,15 @@ void add_webhooks_command(CLI::App& app,
         ->add_option("--ca-file", options.ca_file, "CA that signs the listener's certificate (PEM)")
         ->required();
     command->add_option("--name", options.name, "name of the objects")->capture_default_str();
+}
+
+void add_debug_command(CLI::App& app, DebugOptions& options) {
+    CLI::App* command =
+        app.add_subcommand("debug", "Print queues, plugins and caches of a running operator");
+    command->add_option("--address", options.address, "of its ops listener")->capture_default_str();
+    command->add_option("--token-file", options.token_file, "bearer token, where one is asked for");
+    command->add_option("--ca-file", options.ca_file, "of an https:// address");
+    command->add_flag("--json", options.as_json, "machine-readable");
 }
 
 void add_resource_commands(CLI::App& app,
@@ -130,6 +141,25 @@ void add_resource_commands(CLI::App& app,
     logs->add_flag("-p,--previous", options.previous, "of the run before");
 }
 
+int run_resource_command(const std::string& name,
+                         const ResourceOptions& resources,
+                         const std::string& what,
+                         const std::vector<std::string>& names) {
+    if (name == "get") {
+        return run_get(resources, what, names);
+    }
+    if (name == "describe") {
+        return run_describe(resources, what, names.front());
+    }
+    if (name == "apply") {
+        return run_apply(resources);
+    }
+    if (name == "delete") {
+        return run_delete(resources, what, names);
+    }
+    return run_logs(resources, what);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -144,6 +174,7 @@ int main(int argc, char** argv) {
     RunOptions run_options;
     ResourceOptions resources;
     WebhooksOptions webhooks;
+    DebugOptions debug;
     std::string down_dir = ".capstan", role = "capstan", file, what;
     std::vector<std::string> files, names;
     bool json = false;
@@ -152,6 +183,7 @@ int main(int argc, char** argv) {
     add_host_commands(app, run_options, files, json, role, file);
     add_webhooks_command(app, webhooks, files);
     add_resource_commands(app, resources, what, names);
+    add_debug_command(app, debug);
     app.add_subcommand("version", "Print the version");
     try {
         app.parse(argc, argv);
@@ -177,29 +209,21 @@ int main(int argc, char** argv) {
     if (name == "rbac") {
         return run_rbac(files, role, run_options.config);
     }
+    if (name == "debug") {
+        return run_debug(debug);
+    }
     if (name == "webhooks") {
         return run_webhooks(files, webhooks);
     }
     if (name == "config") {
-        return chosen->get_subcommands().front()->get_name() == "check"
-                   ? run_config_check(file, run_options.plugin_dirs)
-                   : run_config_print(file);
+        const std::string& action = chosen->get_subcommands().front()->get_name();
+        return action == "check"   ? run_config_check(file, run_options.plugin_dirs)
+               : action == "print" ? run_config_print(file)
+                                   : run_config_reference();
     }
-    if (name == "get") {
-        return run_get(resources, what, names);
+    if (name == "version") {
+        std::printf("capstan %s\n", CAPSTAN_VERSION);
+        return 0;
     }
-    if (name == "describe") {
-        return run_describe(resources, what, names.front());
-    }
-    if (name == "apply") {
-        return run_apply(resources);
-    }
-    if (name == "delete") {
-        return run_delete(resources, what, names);
-    }
-    if (name == "logs") {
-        return run_logs(resources, what);
-    }
-    std::printf("capstan %s\n", CAPSTAN_VERSION);
-    return 0;
+    return run_resource_command(name, resources, what, names);
 }

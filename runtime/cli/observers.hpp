@@ -1,12 +1,21 @@
-// From what the client and the cache report to metrics and log lines. Thread: [io].
+// From what the client and the cache report to metrics and log lines, and the last failed requests
+// for the debug page. Thread: [io].
 #pragma once
 
+#include "capstan/clock.hpp"
+#include "capstan/json.hpp"
 #include "runtime/cache/cache.hpp"
 #include "runtime/kube/client.hpp"
 #include "runtime/obs/log.hpp"
 #include "runtime/obs/metrics.hpp"
 
+#include <cstddef>
+#include <deque>
+#include <string>
+
 namespace capstan::cli {
+
+inline constexpr std::size_t kFailuresShown = 16;
 
 class Observers final : public kube::ClientObserver, public cache::CacheObserver {
 public:
@@ -28,8 +37,22 @@ public:
                         std::chrono::nanoseconds duration) override;
     void log(const cache::WatchSpec& spec, const cache::LogLine& line) override;
     void listed(const cache::WatchSpec& spec, std::string_view reason) override;
+    void watch_ended(const cache::WatchSpec& spec, std::string_view reason) override;
+
+    // capstan_cache_* of what it watches, at each render. Both borrowed; outlive the metrics' last
+    // render.
+    void show_cache(const cache::Cache& cache, const Clock& clock);
+    json::Value debug(MonotonicTime now) const;
 
 private:
+    struct CacheSeries;
+    struct Failure {
+        MonotonicTime at{0};
+        std::string what;  // "PATCH 409"
+        std::size_t count{1};
+    };
+
+    obs::Metrics& metrics_;
     obs::Log log_;
     obs::Family<obs::Counter>& requests_;
     obs::Family<obs::Histogram>& durations_;
@@ -38,6 +61,9 @@ private:
     obs::Family<obs::Histogram>& waits_;
     obs::Family<obs::Counter>& retries_;
     obs::Family<obs::Counter>& lists_;
+    obs::Family<obs::Counter>& watch_ends_;
+    const Clock* clock_{nullptr};
+    std::deque<Failure> failures_;  // newest last, at most kFailuresShown
 };
 
 }  // namespace capstan::cli

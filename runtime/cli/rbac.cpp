@@ -15,7 +15,9 @@ json::Value strings(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-json::Value cluster_role(const std::string& name, const std::vector<plugin::Manifest>& manifests) {
+json::Value cluster_role(const std::string& name,
+                         const std::vector<plugin::Manifest>& manifests,
+                         bool reviews) {
     json::Value rules = json::list();
     const auto add = [&](const plugin::PermissionRule& rule) {
         json::Value made = {
@@ -36,6 +38,10 @@ json::Value cluster_role(const std::string& name, const std::vector<plugin::Mani
         std::for_each(manifest.grants.begin(), manifest.grants.end(), add);
     }
     add({{"", "events.k8s.io"}, {"events"}, {"create", "patch"}, {}});
+    if (reviews) {
+        add({{"authentication.k8s.io"}, {"tokenreviews"}, {"create"}, {}});
+        add({{"authorization.k8s.io"}, {"subjectaccessreviews"}, {"create"}, {}});
+    }
     return {
         {"apiVersion", "rbac.authorization.k8s.io/v1"},
         {"kind", "ClusterRole"},

@@ -114,9 +114,6 @@ std::vector<std::string> unsupported_settings(const config::OperatorConfig& conf
         const char* what;
     };
     const Setting settings[] = {
-        {!config.namespaces.empty(),
-         "/namespaces",
-         "this version watches all namespaces; leave it empty"},
         {given.requests_in_flight != usual.requests_in_flight, "/limits/requestsInFlight", nullptr},
         {given.request_timeout != usual.request_timeout, "/limits/requestTimeout", nullptr},
         {given.reconcile_timeout != usual.reconcile_timeout, "/limits/reconcileTimeout", nullptr},

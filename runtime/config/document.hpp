@@ -29,6 +29,12 @@ Document from_json(json::Value value, std::string file);
 
 inline constexpr std::size_t kProblemsMax = 50;  // further ones are counted, not kept
 
+// One key a reader knows: for the reference.
+struct FieldShape {
+    std::string path;  // RFC 6901; free keys are NAME, items ITEM: "/plugins/NAME/path"
+    std::string type;  // "text", "integer, 1 to 16", "one of: none, request, require"
+};
+
 // What is wrong with a document: everything at once, in the order found.
 class Problems {
 public:
@@ -39,10 +45,15 @@ public:
     const std::vector<std::string>& texts() const noexcept { return texts_; }
     Error to_error() const;  // invalid, one problem per line. Requires: not empty
 
+    // From here on readers look at every key they know, whether it is there or not, and note it.
+    void record(std::vector<FieldShape>& shapes) noexcept { shapes_ = &shapes; }
+    std::vector<FieldShape>* shapes() const noexcept { return shapes_; }
+
 private:
     const Document& document_;
     std::vector<std::string> texts_;
     std::size_t dropped_{0};
+    std::vector<FieldShape>* shapes_{nullptr};
 };
 
 // The candidate closest to `word` (case, typos, swapped letters), "" when none is close.

@@ -17,6 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
+constexpr std::int64_t kCacheBytesMax = std::int64_t{1} << 40;  // a TiB: more is a slip
 constexpr std::size_t kNameBytesMax = 253;  // DNS subdomain, as Kubernetes names
 
 // Letters, digits, "-" and "." as a DNS subdomain (RFC 1123).
@@ -43,9 +44,7 @@ void read_plugin(const std::string& name, Reader& reader, PluginConfig& plugin) 
         nested.integer(
             "maxConcurrent", plugin.controllers[controller].max_concurrent, 1, kConcurrentMax);
     });
-    if (reader.has("permissions")) {
-        plugin.permissions.emplace();  // an empty list permits nothing
-    }
+    std::vector<PermissionConfig> rules;
     reader.list("permissions", [&](Reader& nested) {
         PermissionConfig rule;
         nested.texts("groups", rule.groups);
@@ -57,8 +56,11 @@ void read_plugin(const std::string& name, Reader& reader, PluginConfig& plugin) 
                 nested.problem(key, "missing");
             }
         }
-        plugin.permissions->push_back(std::move(rule));
+        rules.push_back(std::move(rule));
     });
+    if (reader.has("permissions")) {
+        plugin.permissions = std::move(rules);  // an empty list permits nothing
+    }
     reader.free("config", plugin.config);
 }
 
@@ -99,6 +101,7 @@ void read_limits(Reader& reader, LimitsConfig& limits) {
     reader.duration("requestTimeout", limits.request_timeout, milliseconds(100), minutes(10));
     reader.duration("reconcileTimeout", limits.reconcile_timeout, milliseconds(100), hours(24));
     reader.duration("cacheSyncTimeout", limits.cache_sync_timeout, seconds(1), hours(1));
+    reader.integer("cacheBytes", limits.cache_bytes, 0, kCacheBytesMax);
 }
 
 // leaseDuration > renewDeadline > retryPeriod x 1.2 (client-go's jitter), or
@@ -180,11 +183,8 @@ void check_plugin_names(Reader& root, const OperatorConfig& config) {
     }
 }
 
-}  // namespace
-
-Result<OperatorConfig> decode_operator_config(const Document& document) {
-    Problems problems(document);
-    Reader root(document.value, "", problems);
+// Every key, and what holds for one alone.
+OperatorConfig read_all(Reader& root) {
     OperatorConfig config;
     std::string api_version;
     std::string kind;
@@ -200,7 +200,10 @@ Result<OperatorConfig> decode_operator_config(const Document& document) {
     root.text("context", config.context);
     root.texts("namespaces", config.namespaces);
     root.object("listeners", [&](Reader& listeners) {
-        listeners.object("ops", [&](Reader& ops) { read_listener(ops, config.ops); });
+        listeners.object("ops", [&](Reader& ops) {
+            read_listener(ops, config.ops);
+            ops.choice("authentication", config.ops.authentication, {"none", "kubernetes"});
+        });
         // Naming the api listener turns it on.
         listeners.object("api", [&](Reader& api) {
             config.api.enabled = true;
@@ -217,9 +220,37 @@ Result<OperatorConfig> decode_operator_config(const Document& document) {
     root.object("leaderElection",
                 [&](Reader& election) { read_election(election, config.leader_election); });
     root.finish();
+    return config;
+}
+
+}  // namespace
+
+std::vector<FieldShape> operator_config_fields() {
+    const Document document = from_json(json::object(), "");
+    std::vector<FieldShape> fields;
+    Problems problems(document);
+    problems.record(fields);
+    Reader root(document.value, "", problems);
+    read_all(root);
+    return fields;
+}
+
+Result<OperatorConfig> decode_operator_config(const Document& document) {
+    Problems problems(document);
+    Reader root(document.value, "", problems);
+    OperatorConfig config = read_all(root);
+    if (config.namespaces.size() > kNamespacesMax) {
+        root.problem("namespaces",
+                     "more than " + std::to_string(kNamespacesMax) +
+                         "; leave it empty and give the rights by RoleBindings");
+    }
     for (std::size_t i = 0; i < config.namespaces.size(); ++i) {
         if (!is_dns_name(config.namespaces[i])) {
             root.problem("namespaces", "\"" + config.namespaces[i] + "\" is no namespace name");
+        } else if (std::count(config.namespaces.begin(),
+                              config.namespaces.end(),
+                              config.namespaces[i]) > 1) {
+            root.problem("namespaces", "\"" + config.namespaces[i] + "\" is named twice");
         }
     }
     check_listeners(root, config);

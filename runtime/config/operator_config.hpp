@@ -23,6 +23,8 @@ inline constexpr std::string_view kConfigApiVersion = "config.capstan.dev/v1alph
 inline constexpr std::string_view kOperatorConfigKind = "OperatorConfig";
 inline constexpr int kConcurrentDefault = 4;  // workers of one controller
 inline constexpr int kConcurrentMax = 16;
+// each costs a stream per watch, of which the cache takes 512
+inline constexpr std::size_t kNamespacesMax = 32;
 
 struct ControllerConfig {
     int max_concurrent{0};  // 0: what the plugin's manifest says, else kConcurrentDefault
@@ -56,6 +58,8 @@ struct ListenerConfig {
     std::string address{"127.0.0.1"};
     std::uint16_t port{0};
     TlsConfig tls;
+    // of /metrics and /debug; ops only: none, kubernetes
+    std::string authentication{"none"};
 };
 
 struct LimitsConfig {
@@ -63,6 +67,7 @@ struct LimitsConfig {
     std::chrono::nanoseconds request_timeout{std::chrono::seconds(30)};
     std::chrono::nanoseconds reconcile_timeout{std::chrono::minutes(2)};
     std::chrono::nanoseconds cache_sync_timeout{std::chrono::minutes(2)};
+    std::int64_t cache_bytes{0};  // of all objects held; 0: no budget
 };
 
 struct LeaderElectionConfig {
@@ -82,10 +87,10 @@ struct OperatorConfig {
     std::string kubeconfig;               // empty: in-cluster, else $KUBECONFIG
     std::string context;                  // of the kubeconfig; empty: its current one
     std::vector<std::string> namespaces;  // empty: all
-    ListenerConfig ops{true, "127.0.0.1", 8080, {}};
-    ListenerConfig api{false, "127.0.0.1", 8081, {}};
+    ListenerConfig ops{true, "127.0.0.1", 8080, {}, "none"};
+    ListenerConfig api{false, "127.0.0.1", 8081, {}, "none"};
     // The API server calls it, so it listens on all addresses, and TLS is a must.
-    ListenerConfig webhook{false, "0.0.0.0", 9443, {}};
+    ListenerConfig webhook{false, "0.0.0.0", 9443, {}, "none"};
     std::string log_level{"info"};
     LimitsConfig limits;
     std::chrono::nanoseconds graceful_stop{std::chrono::seconds(30)};
@@ -99,5 +104,9 @@ Result<OperatorConfig> load_operator_config(const std::string& path);
 // The whole configuration with defaults filled in; decodes to an equal one.
 json::Value to_json(const OperatorConfig& config);
 std::string print(const OperatorConfig& config);  // as YAML
+// Every key that decoding knows, in the order it is read.
+std::vector<FieldShape> operator_config_fields();
+// The same as a Markdown table with defaults and meanings, for docs/operations.md.
+std::string operator_config_reference();
 
 }  // namespace capstan::config

@@ -79,7 +79,9 @@ json::Value listener_json(const ListenerConfig& listener) {
 }
 
 json::Value listeners_json(const OperatorConfig& config) {
-    json::Value out = {{"ops", listener_json(config.ops)}, {"api", listener_json(config.api)}};
+    json::Value ops = listener_json(config.ops);
+    ops.set("authentication", config.ops.authentication);
+    json::Value out = {{"ops", std::move(ops)}, {"api", listener_json(config.api)}};
     out.set("webhook", listener_json(config.webhook));
     return out;
 }
@@ -105,7 +107,8 @@ json::Value to_json(const OperatorConfig& config) {
          {{"requestsInFlight", config.limits.requests_in_flight},
           {"requestTimeout", duration_text(config.limits.request_timeout)},
           {"reconcileTimeout", duration_text(config.limits.reconcile_timeout)},
-          {"cacheSyncTimeout", duration_text(config.limits.cache_sync_timeout)}}},
+          {"cacheSyncTimeout", duration_text(config.limits.cache_sync_timeout)},
+          {"cacheBytes", config.limits.cache_bytes}}},
         {"gracefulStop", duration_text(config.graceful_stop)},
         {"leaderElection",
          {{"enabled", config.leader_election.enabled},

@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
 
 namespace capstan::config {
 namespace {
@@ -80,6 +84,44 @@ TEST(OperatorConfig, ReadsEveryKey) {
     EXPECT_EQ(config.graceful_stop, std::chrono::seconds(0));
     EXPECT_EQ(config.leader_election.lease_namespace, "n");
     EXPECT_EQ(config.leader_election.identity, "i");
+}
+
+// What stands between "<!-- begin NAME …" and "<!-- end NAME" in docs/operations.md.
+std::string generated_part(const std::string& name) {
+    std::ifstream file(std::string(std::getenv("CAPSTAN_SOURCE_ROOT")) + "/docs/operations.md");
+    std::stringstream text;
+    text << file.rdbuf();
+    const std::string all = text.str();
+    const std::size_t begin = all.find("<!-- begin " + name);
+    const std::size_t from = all.find('\n', begin) + 1;
+    const std::size_t to = all.find("<!-- end " + name, from);
+    return begin == std::string::npos || to == std::string::npos ? "" : all.substr(from, to - from);
+}
+
+TEST(OperatorConfig, ReferenceInTheDocumentationIsThatOfTheCode) {
+    EXPECT_EQ(generated_part("config"), operator_config_reference())
+        << "docs/operations.md is stale; remedy: tools/gen-operations BUILD_DIRECTORY";
+}
+
+TEST(OperatorConfig, ReferenceHasEveryKeyThatIsPrinted) {
+    std::set<std::string> known;
+    for (const FieldShape& field : operator_config_fields()) {
+        EXPECT_TRUE(known.insert(field.path).second) << field.path << " is there twice";
+    }
+    OperatorConfig config;
+    config.plugins["NAME"].controllers["NAME"].max_concurrent = 1;
+    config.plugins["NAME"].path = "/p";
+    config.ops.tls.certificate_file = config.api.tls.certificate_file = "/c";
+    const std::function<void(const json::Value&, const std::string&)> walk =
+        [&](const json::Value& value, const std::string& path) {
+            for (const json::Member& member : json::View(value).object()) {
+                const std::string below = path + "/" + std::string(member.key);
+                EXPECT_TRUE(known.contains(below) || below.ends_with("/NAME")) << below;
+                walk(member.value, below);
+            }
+        };
+    walk(to_json(config), "");
+    EXPECT_TRUE(known.contains("/leaderElection/retryPeriod"));
 }
 
 TEST(OperatorConfig, ReportsEverythingAtOnce) {
@@ -159,6 +201,7 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedRow{
             "list_for_map", "plugins: [etcd]\n", "/plugins: expected an object, found array"},
         RefusedRow{"namespace", "namespaces: [A]\n", "is no namespace name"},
+        RefusedRow{"namespace_twice", "namespaces: [a, b, a]\n", "\"a\" is named twice"},
         RefusedRow{"namespace_type",
                    "namespaces: [a, 1]\n",
                    "/namespaces/1: expected text, found integer"}),

@@ -17,6 +17,10 @@ std::string show(std::chrono::nanoseconds value) {
     return ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms";
 }
 
+const json::Value kEmpty = json::object();  // "name:" alone means all defaults
+const json::Value kAnyItem = json::list({json::object()});
+const json::Value kAnyName = {{"NAME", nullptr}};
+
 }  // namespace
 
 Reader::Reader(const json::Value& value, std::string path, Problems& problems)
@@ -36,8 +40,11 @@ bool Reader::has(std::string_view key) const noexcept {
     return found != nullptr && !found->is_null();
 }
 
-const json::Value* Reader::take(std::string_view key) {
+const json::Value* Reader::take(std::string_view key, std::string_view type) {
     known_.emplace_back(key);
+    if (problems_.shapes() != nullptr) {
+        problems_.shapes()->push_back({path_of(key), std::string(type)});
+    }
     const json::Value* found = value_.find(key);
     return found != nullptr && !found->is_null() ? found : nullptr;
 }
@@ -53,7 +60,7 @@ void Reader::wrong_type(std::string_view key, std::string_view expected, const j
 }
 
 void Reader::text(std::string_view key, std::string& out) {
-    const json::Value* found = take(key);
+    const json::Value* found = take(key, "text");
     if (found == nullptr) {
         return;
     }
@@ -67,7 +74,11 @@ void Reader::text(std::string_view key, std::string& out) {
 void Reader::choice(std::string_view key,
                     std::string& out,
                     std::initializer_list<std::string_view> allowed) {
-    const json::Value* found = take(key);
+    std::string list;
+    for (const std::string_view word : allowed) {
+        list += (list.empty() ? "" : ", ") + std::string(word);
+    }
+    const json::Value* found = take(key, "one of: " + list);
     if (found == nullptr) {
         return;
     }
@@ -79,15 +90,11 @@ void Reader::choice(std::string_view key,
         out = *text;
         return;
     }
-    std::string list;
-    for (const std::string_view word : allowed) {
-        list += (list.empty() ? "" : ", ") + std::string(word);
-    }
     problem(key, quoted(*text) + " is none of " + list);
 }
 
 void Reader::boolean(std::string_view key, bool& out) {
-    const json::Value* found = take(key);
+    const json::Value* found = take(key, "true or false");
     if (found == nullptr) {
         return;
     }
@@ -102,7 +109,8 @@ void Reader::integer(std::string_view key,
                      std::int64_t min,
                      std::int64_t max,
                      const std::function<void(std::int64_t)>& take_value) {
-    const json::Value* found = take(key);
+    const json::Value* found =
+        take(key, "integer, " + std::to_string(min) + " to " + std::to_string(max));
     if (found == nullptr) {
         return;
     }
@@ -122,7 +130,7 @@ void Reader::duration(std::string_view key,
                       std::chrono::nanoseconds& out,
                       std::chrono::nanoseconds min,
                       std::chrono::nanoseconds max) {
-    const json::Value* found = take(key);
+    const json::Value* found = take(key, "duration, " + show(min) + " to " + show(max));
     if (found == nullptr) {
         return;
     }
@@ -143,7 +151,7 @@ void Reader::duration(std::string_view key,
 }
 
 void Reader::texts(std::string_view key, std::vector<std::string>& out) {
-    const json::Value* found = take(key);
+    const json::Value* found = take(key, "list of texts");
     if (found == nullptr) {
         return;
     }
@@ -165,7 +173,7 @@ void Reader::texts(std::string_view key, std::vector<std::string>& out) {
 }
 
 void Reader::free(std::string_view key, json::Value& out) {
-    const json::Value* found = take(key);
+    const json::Value* found = take(key, "object");
     if (found == nullptr) {
         return;
     }
@@ -176,7 +184,10 @@ void Reader::free(std::string_view key, json::Value& out) {
 }
 
 void Reader::object(std::string_view key, const std::function<void(Reader&)>& read) {
-    const json::Value* found = take(key);
+    const json::Value* found = take(key, "object");
+    if (found == nullptr && problems_.shapes() != nullptr) {
+        found = &kEmpty;
+    }
     if (found == nullptr) {
         return;
     }
@@ -190,7 +201,10 @@ void Reader::object(std::string_view key, const std::function<void(Reader&)>& re
 
 void Reader::each(std::string_view key,
                   const std::function<void(const std::string&, Reader&)>& read) {
-    const json::Value* found = take(key);
+    const json::Value* found = take(key, "object by name");
+    if (found == nullptr && problems_.shapes() != nullptr) {
+        found = &kAnyName;
+    }
     if (found == nullptr) {
         return;
     }
@@ -198,7 +212,6 @@ void Reader::each(std::string_view key,
     if (members == nullptr) {
         return wrong_type(key, "an object", *found);
     }
-    static const json::Value kEmpty = json::object();  // "name:" alone means all defaults
     for (const auto& [name, value] : *members) {
         Reader nested(value.is_null() ? kEmpty : value,
                       path_of(key) + "/" + json::escape_pointer_token(name),
@@ -209,7 +222,11 @@ void Reader::each(std::string_view key,
 }
 
 void Reader::list(std::string_view key, const std::function<void(Reader&)>& read) {
-    const json::Value* found = take(key);
+    const json::Value* found = take(key, "list of objects");
+    const bool recorded = found == nullptr && problems_.shapes() != nullptr;
+    if (recorded) {
+        found = &kAnyItem;
+    }
     if (found == nullptr) {
         return;
     }
@@ -218,7 +235,8 @@ void Reader::list(std::string_view key, const std::function<void(Reader&)>& read
         return wrong_type(key, "a list", *found);
     }
     for (std::size_t i = 0; i < items->size(); ++i) {
-        Reader nested((*items)[i], path_of(key) + "/" + std::to_string(i), problems_);
+        const std::string item = recorded ? "ITEM" : std::to_string(i);
+        Reader nested((*items)[i], path_of(key) + "/" + item, problems_);
         read(nested);
         nested.finish();
     }
@@ -226,7 +244,7 @@ void Reader::list(std::string_view key, const std::function<void(Reader&)>& read
 
 void Reader::switches(std::string_view key,
                       const std::function<void(const std::string&, bool)>& take_switch) {
-    const json::Value* found = take(key);
+    const json::Value* found = take(key, "true or false by name");
     if (found == nullptr) {
         return;
     }

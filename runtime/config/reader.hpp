@@ -72,7 +72,8 @@ public:
     void finish();
 
 private:
-    const json::Value* take(std::string_view key);  // nullptr: absent or null
+    const json::Value* take(std::string_view key,
+                            std::string_view type);  // nullptr: absent or null
     std::string path_of(std::string_view key) const;
     void wrong_type(std::string_view key, std::string_view expected, const json::Value& found);
 

@@ -9,13 +9,6 @@
 
 namespace capstan::control {
 
-struct Controller::Worker {
-    std::unique_ptr<Thread> thread;
-    bool replaced{false};  // guarded by the controller's mutex: ends when its call returns
-    const CallState* call{nullptr};  // guarded by the controller's mutex
-    std::atomic<bool> ended{false};
-};
-
 Controller::Controller(Unit& unit, const plugin::ControllerSpec& spec, std::uint32_t workers)
     : unit_(unit),
       spec_(spec),
@@ -162,7 +155,11 @@ void Controller::refresh_metrics() {
     const auto running = queue_.running(unit_.core()->now());
     metrics_->unfinished.set(std::chrono::duration<double>(running.total).count());
     metrics_->longest.set(std::chrono::duration<double>(running.longest).count());
-    metrics_->delayed.set(static_cast<double>(queue_.counts().delayed));
+    const auto counts = queue_.counts();
+    metrics_->delayed.set(static_cast<double>(counts.delayed));
+    metrics_->parked_keys.set(static_cast<double>(counts.parked));
+    const auto oldest = queue_.oldest_ready(unit_.core()->now());
+    metrics_->oldest.set(std::chrono::duration<double>(oldest).count());
 }
 
 bool Controller::idle() const {
@@ -295,7 +292,13 @@ void Controller::run(const queue::Item& item, Worker& self) {
         }
     }
     unit_.end(call);
-    const queue::Finish finish = conclude(*call, item, rc, core->now() - start);
+    LastRun last;
+    last.at = core->now();
+    last.took = last.at - start;
+    const queue::Finish finish = conclude(*call, item, rc, last);
+    if (!last.error.empty() && last.result != "requeue") {
+        unit_.note_error(call->what + ": " + last.error);
+    }
     metrics_->active.add(-1);
     {
         const std::lock_guard lock(mutex_);
@@ -308,6 +311,7 @@ void Controller::run(const queue::Item& item, Worker& self) {
         if (!call->own_writes.empty()) {
             own_writes_[item.key] = Held{std::move(call->own_writes), kNever};
         }
+        last_runs_.note(item.key, std::move(last));
         queue_.done(core->now(), item.key, finish);
     }
     if (rc == CAPSTAN_E_PANIC) {

@@ -5,6 +5,7 @@
 #include "runtime/cache/cache.hpp"
 #include "runtime/control/call.hpp"
 #include "runtime/control/core.hpp"
+#include "runtime/control/last_runs.hpp"
 #include "runtime/plugin/manifest.hpp"
 #include "runtime/queue/work_queue.hpp"
 
@@ -50,10 +51,12 @@ public:
     queue::WorkQueue::Look look(const ObjectKey& key) const;
     bool idle() const;
     void refresh_metrics();
+    json::Value debug() const;  // for Runtime::debug [io]
 
 private:
     struct WatchState;
     struct Worker;
+    struct KeyPage;
 
     Result<void> start_worker();
     void work(const std::shared_ptr<Worker>& self);
@@ -67,7 +70,7 @@ private:
     queue::Finish conclude(CallState& call,
                            const queue::Item& item,
                            capstan_rc rc,
-                           std::chrono::nanoseconds took);
+                           LastRun& last);  // `took` is given, the rest is filled in
     void on_event(WatchState& watch, const cache::Event& event);
     void on_state(WatchState& watch, const cache::WatchState& state);
     void wake_keys(const WatchState& watch,
@@ -81,6 +84,10 @@ private:
     void refill_after_overflow();
     void refill();
     plugin::MapLookups lookups();
+    void scope_watches();
+    // Stores of the primary kind: one, or one for each configured namespace.
+    std::vector<std::shared_ptr<const cache::Store>> primary_stores() const;
+    std::vector<cache::ObjectPtr> primary_objects() const;  // sorted by namespace and name
 
     Unit& unit_;
     const plugin::ControllerSpec& spec_;
@@ -122,6 +129,7 @@ private:
     // most kKeysMax entries.
     std::unordered_map<ObjectKey, std::uint32_t> recent_runs_;
     MonotonicTime hot_since_{0};
+    LastRuns last_runs_;
 };
 
 }  // namespace capstan::control

@@ -35,7 +35,10 @@ struct ControllerMetrics final : queue::Observer {
           hot(m.hot_keys.with({label})),
           unfinished(m.unfinished_seconds.with({label, label})),
           longest(m.longest_running_seconds.with({label, label})),
-          delayed(m.queue_delayed.with({label})) {
+          delayed(m.queue_delayed.with({label})),
+          parked_keys(m.queue_parked.with({label})),
+          oldest(m.queue_oldest_seconds.with({label})),
+          conflicts(m.conflicts.with({label})) {
         m.max_concurrent.with({label}).set(workers);
     }
     void added() override { adds.add(); }
@@ -58,7 +61,15 @@ struct ControllerMetrics final : queue::Observer {
     obs::Gauge& quarantined;
     obs::Counter& own_write_timeouts;
     obs::Counter& hot;
-    obs::Gauge &unfinished, &longest, &delayed;
+    obs::Gauge &unfinished, &longest, &delayed, &parked_keys, &oldest;
+    obs::Counter& conflicts;
+};
+
+struct Controller::Worker {
+    std::unique_ptr<Thread> thread;
+    bool replaced{false};  // guarded by the controller's mutex: ends when its call returns
+    const CallState* call{nullptr};  // guarded by the controller's mutex
+    std::atomic<bool> ended{false};
 };
 
 // One watch of a controller. [io]

@@ -20,12 +20,15 @@ struct Conclusion {
     CallState& call;
     const queue::Item& item;
     std::chrono::milliseconds::rep duration;  // ms
+    LastRun& last;
 
     queue::Finish failed(std::string_view message,
                          std::string_view error,
                          std::chrono::nanoseconds floor) const {
         metrics.error.add();
         metrics.errors.add();
+        last.result = "error";
+        last.error = error;
         call.log.warn(message,
                       {{"error", error}, {"attempt", item.failures}, {"duration_ms", duration}});
         return queue::Finish::failed(floor);
@@ -35,6 +38,8 @@ struct Conclusion {
         metrics.error.add();
         metrics.errors.add();
         metrics.terminal.add();
+        last.result = "parked";
+        last.error = error;
         call.log.warn("reconcile parked its key until the object changes",
                       {{"error", error}, {"duration_ms", duration}});
         return queue::Finish::parked();
@@ -73,17 +78,17 @@ std::optional<queue::Finish> broken(const Conclusion& end,
 queue::Finish Controller::conclude(CallState& call,
                                    const queue::Item& item,
                                    capstan_rc rc,
-                                   std::chrono::nanoseconds took) {
+                                   LastRun& last) {
     ControllerMetrics& m = *metrics_;
-    m.took.observe(std::chrono::duration<double>(took).count());
+    m.took.observe(std::chrono::duration<double>(last.took).count());
     CallResult result;
     {
         const std::lock_guard lock(call.mutex);
         result = call.result.value_or(CallResult{});
     }
     const CallState::Stage stage = call.stage_at_end();
-    const auto duration = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
-    const Conclusion end{m, call, item, duration};
+    const auto duration = std::chrono::duration_cast<std::chrono::milliseconds>(last.took).count();
+    const Conclusion end{m, call, item, duration, last};
     if (auto finish = broken(end, rc, result, stage)) {
         return *finish;
     }
@@ -99,10 +104,14 @@ queue::Finish Controller::conclude(CallState& call,
     }
     if (result.rc == CAPSTAN_E_CANCELLED && stage == CallState::Stage::cancelled) {
         // stopping, or the instance is being replaced: not the plugin's failure
+        last.result = "requeue";
         return queue::Finish::failed();
     }
     const bool conflict = result.rc == CAPSTAN_E_CONFLICT || result.rc == CAPSTAN_E_EXISTS;
     if (conflict && result.retry == CAPSTAN_RETRY_BACKOFF) {
+        m.conflicts.add();
+        last.result = "requeue";
+        last.error = error;
         m.requeue.add();  // control flow, not an error; the short first back-offs re-read soon
         call.log.debug("reconcile met a conflict", {{"error", error}, {"duration_ms", duration}});
         return queue::Finish::failed(result.after);
@@ -124,9 +133,11 @@ queue::Finish Controller::conclude(CallState& call,
     call.log.debug("reconciled", {{"duration_ms", duration}});
     if (result.retry == CAPSTAN_RETRY_AFTER) {
         m.requeue_after.add();
+        last.result = "requeue_after";
         return queue::Finish::after(result.after);
     }
     m.success.add();
+    last.result = "success";
     return queue::Finish::forget();
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/control/unit.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace capstan::control {
@@ -111,7 +112,34 @@ Result<void> Controller::prepare() {
     return ok();
 }
 
+// One watch becomes one for each configured namespace.
+void Controller::scope_watches() {
+    const RuntimeOptions& options = unit_.core()->options;
+    std::vector<std::unique_ptr<WatchState>> scoped;
+    for (auto& state : watches_) {
+        const bool everywhere = options.namespaces.empty() || !state->spec.ns.empty() ||
+                                (options.cluster_scoped && options.cluster_scoped(state->spec.gvk));
+        if (everywhere) {
+            scoped.push_back(std::move(state));
+            continue;
+        }
+        for (const std::string& ns : options.namespaces) {
+            auto one = std::make_unique<WatchState>();
+            one->watch = state->watch;
+            one->spec = state->spec;
+            one->spec.ns = ns;
+            one->filtered = state->filtered;
+            one->passed = state->passed;
+            one->forced = state->forced;
+            one->error = state->error;
+            scoped.push_back(std::move(one));
+        }
+    }
+    watches_ = std::move(scoped);
+}
+
 Result<void> Controller::start_watches(std::vector<ReadStore>& stores) {
+    scope_watches();
     for (auto& state : watches_) {
         cache::WatchRequest request;
         request.spec = state->spec;
@@ -236,30 +264,61 @@ plugin::MapLookups Controller::lookups() {
         return keys;
     };
     plugin::MapLookups result;
-    const auto& handle = watches_.front()->handle;
-    if (handle == nullptr) {
-        return result;
-    }
-    auto store = handle->store();
-    result.by_field = [store, keys_of](const GroupVersionKind&,
-                                       std::string_view field,
-                                       std::string_view value,
-                                       std::string_view ns) {
-        return keys_of(
-            store->by_index({cache::IndexSpec::Kind::field, std::string(field)}, value, ns));
+    const auto stores = primary_stores();
+    result.by_field = [stores, keys_of](const GroupVersionKind&,
+                                        std::string_view field,
+                                        std::string_view value,
+                                        std::string_view ns) {
+        std::vector<ObjectKey> keys;
+        for (const auto& store : stores) {
+            for (ObjectKey& key : keys_of(store->by_index(
+                     {cache::IndexSpec::Kind::field, std::string(field)}, value, ns))) {
+                keys.push_back(std::move(key));
+            }
+        }
+        return keys;
     };
-    result.all = [store, keys_of](const GroupVersionKind&, std::string_view ns) {
-        return keys_of(store->list({std::string(ns), nullptr}));
+    result.all = [stores, keys_of](const GroupVersionKind&, std::string_view ns) {
+        std::vector<ObjectKey> keys;
+        for (const auto& store : stores) {
+            for (ObjectKey& key : keys_of(store->list({std::string(ns), nullptr}))) {
+                keys.push_back(std::move(key));
+            }
+        }
+        return keys;
     };
     return result;
 }
 
-void Controller::enqueue_all(queue::Reason reason) {
-    const auto& handle = watches_.front()->handle;
-    if (handle == nullptr) {
-        return;
+std::vector<std::shared_ptr<const cache::Store>> Controller::primary_stores() const {
+    std::vector<std::shared_ptr<const cache::Store>> stores;
+    for (const auto& state : watches_) {
+        if (state->watch == watches_.front()->watch && state->handle != nullptr) {
+            stores.push_back(state->handle->store());
+        }
     }
-    for (const cache::ObjectPtr& object : handle->store()->list()) {
+    return stores;
+}
+
+std::vector<cache::ObjectPtr> Controller::primary_objects() const {
+    const auto stores = primary_stores();
+    std::vector<cache::ObjectPtr> objects;
+    for (const auto& store : stores) {
+        std::vector<cache::ObjectPtr> more = store->list();
+        objects.insert(objects.end(),
+                       std::make_move_iterator(more.begin()),
+                       std::make_move_iterator(more.end()));
+    }
+    if (stores.size() > 1) {
+        std::sort(objects.begin(), objects.end(), [](const auto& one, const auto& other) {
+            return one->key() < other->key();
+        });
+    }
+    return objects;
+}
+
+void Controller::enqueue_all(queue::Reason reason) {
+    for (const cache::ObjectPtr& object : primary_objects()) {
         static_cast<void>(enqueue(object->key(), {reason, queue::kPriorityLow, {}}));
     }
 }
@@ -293,8 +352,7 @@ void Controller::refill_after_overflow() {
 // With more keys than room the first of them would fill the queue each time: a refill goes on where
 // the last one found no more room, once round for what was dropped before it began.
 void Controller::refill() {
-    const auto& handle = watches_.front()->handle;
-    if (handle == nullptr) {
+    if (watches_.front()->handle == nullptr) {
         return;
     }
     {
@@ -305,7 +363,7 @@ void Controller::refill() {
             refill_.from = refill_.last;
         }
     }
-    const std::vector<cache::ObjectPtr> objects = handle->store()->list();
+    const std::vector<cache::ObjectPtr> objects = primary_objects();
     auto next = std::upper_bound(
         objects.begin(), objects.end(), refill_.last, [](const ObjectKey& key, const auto& object) {
             return key < object->key();

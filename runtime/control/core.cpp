@@ -50,6 +50,15 @@ RuntimeMetrics::RuntimeMetrics(obs::Metrics& m)
           m.counter("workqueue_retries_total", "Keys added with a delay.", {"name", "controller"})),
       queue_delayed(
           m.gauge("capstan_workqueue_delayed_keys", "Keys that wait for a time.", {"controller"})),
+      queue_parked(m.gauge("capstan_workqueue_parked_keys",
+                           "Keys that wait for their object to change.",
+                           {"controller"})),
+      queue_oldest_seconds(m.gauge("capstan_workqueue_oldest_ready_seconds",
+                                   "How long the longest waiting key has been due.",
+                                   {"controller"})),
+      conflicts(m.counter("capstan_reconcile_conflicts_total",
+                          "Reconciles that ended with a conflict and are repeated soon.",
+                          {"controller"})),
       events(m.counter("capstan_events_total",
                        "Cache events by what the predicate said.",
                        {"gvk", "plugin", "outcome"})),
@@ -81,7 +90,17 @@ RuntimeMetrics::RuntimeMetrics(obs::Metrics& m)
                                 {"outcome"})),
       webhook_panics(m.counter("controller_runtime_webhook_panics_total",
                                "Exceptions and panics of webhook handlers.")
-                         .with({})) {}
+                         .with({})) {
+    for (const std::string_view outcome : {"sent", "merged", "dropped", "failed"}) {
+        recorded_events.with({outcome});
+    }
+}
+
+void RuntimeMetrics::prepare(std::string_view plugin) {
+    for (auto* family : {&leaked_objects, &instances, &suppressed_writes, &denied}) {
+        family->with({plugin});
+    }
+}
 
 Core::Core(Parts p, RuntimeOptions o)
     : parts(std::move(p)),

@@ -36,6 +36,9 @@ struct RuntimeMetrics {
     obs::Family<obs::Gauge>& longest_running_seconds;
     obs::Family<obs::Counter>& queue_retries;
     obs::Family<obs::Gauge>& queue_delayed;
+    obs::Family<obs::Gauge>& queue_parked;
+    obs::Family<obs::Gauge>& queue_oldest_seconds;
+    obs::Family<obs::Counter>& conflicts;           // controller
     obs::Family<obs::Counter>& events;              // gvk, plugin, outcome
     obs::Family<obs::Counter>& leaked_objects;      // plugin
     obs::Family<obs::Counter>& stuck_workers;       // controller
@@ -49,6 +52,8 @@ struct RuntimeMetrics {
     obs::Family<obs::Counter>& service_starts;      // plugin, service
     obs::Family<obs::Counter>& recorded_events;     // outcome
     obs::Counter& webhook_panics;
+
+    void prepare(std::string_view plugin);  // its series appear as 0
 };
 
 struct Core {

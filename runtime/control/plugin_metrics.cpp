@@ -21,13 +21,15 @@ bool valid_name(std::string_view name, bool colon) {
 }
 
 bool is_hosts(std::string_view name) {
-    static constexpr std::array<std::string_view, 6> kPrefixes = {
+    static constexpr std::array<std::string_view, 8> kPrefixes = {
         "capstan_",
         "controller_runtime_",
         "workqueue_",
         "rest_client_",
         "process_",
         "leader_election_",
+        "certwatcher_",
+        "informer_",
     };
     return std::any_of(kPrefixes.begin(), kPrefixes.end(), [name](std::string_view p) {
         return name.starts_with(p);

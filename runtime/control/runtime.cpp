@@ -1,6 +1,7 @@
 #include "runtime/control/runtime.hpp"
 
 #include "runtime/control/core.hpp"
+#include "runtime/control/debug_parts.hpp"
 #include "runtime/control/events.hpp"
 #include "runtime/control/unit.hpp"
 
@@ -232,6 +233,19 @@ Runtime::KeyLook Runtime::look(const std::string& plugin_id,
     }
     const auto look = found->look(key);
     return {look.state, look.failures};
+}
+
+json::Value Runtime::debug() const {
+    const Core& core = *state_->core;
+    json::Value plugins = json::list();
+    for (const auto& unit : state_->units) {
+        plugins.push_back(unit->debug());
+    }
+    json::Value caches = json::list();
+    for (const auto& [spec, state] : core.parts.cache.states()) {
+        caches.push_back(debug_of(spec, state, core.now()));
+    }
+    return {{"plugins", std::move(plugins)}, {"caches", std::move(caches)}};
 }
 
 bool Runtime::idle() const {

@@ -64,7 +64,9 @@ inline constexpr std::chrono::seconds kServiceBackoffMax{60};
 inline constexpr std::size_t kHeldObjectsMax = 1000;   // by one call; more is counted as a leak
 inline constexpr std::size_t kListItemsMax = 100'000;  // of one host list call
 inline constexpr std::size_t kPluginsMax = 64;
-inline constexpr std::size_t kQuickThreads = 2;  // per plugin, for routes of class "quick"
+inline constexpr std::size_t kDebugKeysMax = 200;   // of one controller on the debug page
+inline constexpr std::size_t kDebugErrorsMax = 10;  // of one plugin
+inline constexpr std::size_t kQuickThreads = 2;     // per plugin, for routes of class "quick"
 inline constexpr std::size_t kQuickWaitingMax = 64;
 inline constexpr std::chrono::seconds kQuickDeadline{1};
 // per plugin, for routes of class "long"; then 503
@@ -101,6 +103,11 @@ struct RuntimeOptions {
     // Until lead(): caches are filled, instances made, keys collected in the queues and routes
     // served, but no worker and no service runs.
     bool standby{false};
+    // A watch of a namespaced kind without a namespace of its own becomes one for each of these;
+    // empty: of all namespaces. Different ones, and not many: each costs a stream per watch.
+    std::vector<std::string> namespaces;
+    // With `namespaces`: kinds that have none. A kind that is not known is taken for namespaced.
+    std::function<bool(const GroupVersionKind&)> cluster_scoped;
 };
 
 struct Plugin {
@@ -167,6 +174,9 @@ public:
     KeyLook look(const std::string& plugin_id,
                  const std::string& controller,
                  const ObjectKey& key) const;
+    // Plugins, controllers, their keys and the caches as they are now: docs/operations.md. At most
+    // kDebugKeysMax keys of a controller. [io]
+    json::Value debug() const;
     bool idle() const;  // every queue is empty of ready and running keys [any]
 
 private:

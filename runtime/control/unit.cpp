@@ -36,6 +36,7 @@ Result<void> Unit::attach(Plugin plugin) {
     plugin_ = std::move(plugin);
     config_json_ = plugin_.config.is_object() ? json::dump(plugin_.config) : "{}";
     const plugin::Manifest& m = plugin_.manifest;
+    core_->metrics.prepare(m.id);
     auto manager = expand_field_manager(*core_, m.field_manager);
     if (!manager) {
         return fail(with_context(std::move(manager).error(), m.id + ": fieldManager"));
@@ -189,6 +190,7 @@ void Unit::set_phase(PluginPhase phase) {
 
 void Unit::fail_for_good(const std::string& why) {
     log_.error("plugin failed", {{"error", why}});
+    note_error("failed: " + why);
     {
         const std::lock_guard lock(mutex_);
         failure_ = why;
@@ -257,6 +259,7 @@ void Unit::poison(std::uint64_t generation, const std::string& where) {
         recreate_at_ = now + kRecreateFirst * (1 << (panics_.size() - 1));
     }
     log_.error("plugin panicked; its instance is replaced", {{"where", where}});
+    note_error("panicked in " + where);
     for (auto& controller : controllers_) {
         controller->set_running(false);
     }

@@ -82,8 +82,10 @@ public:
     bool begin(const std::shared_ptr<CallState>& call);
     // Ends it; counts leaks. [worker]
     void end(const std::shared_ptr<CallState>& call);
-    void thread_ended();         // one of its threads is about to end [any]
-    void controllers_changed();  // health must be looked at again [io]
+    void thread_ended();                // one of its threads is about to end [any]
+    void controllers_changed();         // health must be looked at again [io]
+    void note_error(std::string text);  // for the debug page [any]
+    json::Value debug() const;          // for Runtime::debug [io]
 
 private:
     friend struct UnitSupervisor;
@@ -121,6 +123,12 @@ private:
     std::uint64_t generations_{0};
     std::vector<std::shared_ptr<CallState>> calls_;
     std::deque<MonotonicTime> panics_;
+    struct NotedError {
+        MonotonicTime at{0};
+        std::string text;
+        std::size_t count{1};  // of the same in a row
+    };
+    std::deque<NotedError> errors_;  // newest last, at most kDebugErrorsMax
     MonotonicTime recreate_at_{kNever};
     MonotonicTime supervisor_until_{kNever};  // what it sleeps to
     bool stopping_{false};

@@ -1,13 +1,11 @@
 #include "runtime/obs/metrics.hpp"
 
 #include "capstan/error.hpp"
+#include "runtime/obs/exposition.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <map>
-#include <type_traits>
 #include <variant>
 
 namespace capstan::obs {
@@ -22,87 +20,34 @@ constexpr std::array kQueueSeconds{
     1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0};
 constexpr std::array kRequestSeconds{
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0};
-constexpr std::string_view kOverflow = "_overflow";
-
-std::string escape(std::string_view text, bool quotes) {
-    std::string out;
-    for (const char c : text) {
-        if (c == '\\') {
-            out += "\\\\";
-        } else if (c == '\n') {
-            out += "\\n";
-        } else if (c == '"' && quotes) {
-            out += "\\\"";
-        } else {
-            out += c;
-        }
-    }
-    return out;
-}
-
-std::string number(double value) {
-    if (std::isnan(value)) {
-        return "NaN";
-    }
-    if (std::isinf(value)) {
-        return value > 0 ? "+Inf" : "-Inf";
-    }
-    std::array<char, 32> buffer{};
-    const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-    return {buffer.data(), result.ptr};
-}
+constexpr std::array kRequestBytes{64.0,
+                                   256.0,
+                                   512.0,
+                                   1024.0,
+                                   4096.0,
+                                   16384.0,
+                                   65536.0,
+                                   262144.0,
+                                   1048576.0,
+                                   4194304.0,
+                                   16777216.0};
 
 std::string render_labels(const std::vector<std::string>& names,
                           std::span<const std::string_view> values) {
     std::string out;
     for (std::size_t i = 0; i < names.size(); ++i) {
         out += out.empty() ? "" : ",";
-        out += names[i] + "=\"" + escape(values[i].substr(0, kLabelValueBytesMax), true) + "\"";
+        out += names[i] + "=\"" + escaped(values[i].substr(0, kLabelValueBytesMax), true) + "\"";
     }
     return out;
 }
 
-void append_sample(std::string& out,
-                   std::string_view name,
-                   std::string_view suffix,
-                   std::string_view labels,
-                   std::string_view value) {
-    out.append(name).append(suffix);
-    if (!labels.empty()) {
-        out.append("{").append(labels).append("}");
-    }
-    out.append(" ").append(value).append("\n");
-}
-
-void append_series(std::string& out,
-                   std::string_view name,
-                   std::string_view labels,
-                   const Counter& value) {
-    append_sample(out, name, "", labels, std::to_string(value.value()));
-}
-
-void append_series(std::string& out,
-                   std::string_view name,
-                   std::string_view labels,
-                   const Gauge& value) {
-    append_sample(out, name, "", labels, number(value.value()));
-}
-
-void append_series(std::string& out,
-                   std::string_view name,
-                   std::string_view labels,
-                   const Histogram& value) {
-    const std::string prefix = labels.empty() ? std::string() : std::string(labels) + ",";
-    std::uint64_t total = 0;
-    for (std::size_t i = 0; i <= value.bounds().size(); ++i) {
-        total += value.in_bucket(i);
-        const std::string bound = i < value.bounds().size() ? number(value.bounds()[i]) : "+Inf";
-        append_sample(out, name, "_bucket", prefix + "le=\"" + bound + "\"", std::to_string(total));
-    }
-    append_sample(out, name, "_sum", labels, number(value.sum()));
-    // equals the last bucket, always
-    append_sample(out, name, "_count", labels, std::to_string(total));
-}
+template <class T>
+constexpr Type kTypeOf = Type::counter;
+template <>
+constexpr Type kTypeOf<Gauge> = Type::gauge;
+template <>
+constexpr Type kTypeOf<Histogram> = Type::histogram;
 
 }  // namespace
 
@@ -114,6 +59,9 @@ std::span<const double> queue_seconds_buckets() noexcept {
 }
 std::span<const double> request_seconds_buckets() noexcept {
     return kRequestSeconds;
+}
+std::span<const double> request_bytes_buckets() noexcept {
+    return kRequestBytes;
 }
 
 Histogram::Histogram(std::span<const double> bounds)
@@ -141,6 +89,9 @@ std::uint64_t Histogram::in_bucket(std::size_t index) const noexcept {
 template <>
 Family<Counter>::Series::Series(std::string l, std::span<const double>) : labels(std::move(l)) {}
 template <>
+Family<FloatCounter>::Series::Series(std::string l, std::span<const double>)
+    : labels(std::move(l)) {}
+template <>
 Family<Gauge>::Series::Series(std::string l, std::span<const double>) : labels(std::move(l)) {}
 template <>
 Family<Histogram>::Series::Series(std::string l, std::span<const double> bounds)
@@ -167,7 +118,7 @@ T& Family<T>::with(std::span<const std::string_view> values) {
         return (*it)->value;
     }
     if (overflow_ == nullptr && series_.size() + 1 >= kSeriesMax) {
-        const std::vector<std::string_view> all(label_names_.size(), kOverflow);
+        const std::vector<std::string_view> all(label_names_.size(), kSeriesOverflow);
         labels = render_labels(label_names_, all);
         it = std::lower_bound(series_.begin(), series_.end(), labels, less);
         overflow_ = series_.insert(it, std::make_unique<Series>(labels, bounds_))->get();
@@ -178,12 +129,21 @@ T& Family<T>::with(std::span<const std::string_view> values) {
     return (*series_.insert(it, std::make_unique<Series>(std::move(labels), bounds_)))->value;
 }
 
+template <class T>
+void Family<T>::forget_all() {
+    const std::scoped_lock lock(mutex_);
+    series_.clear();
+    overflow_ = nullptr;
+}
+
 template class Family<Counter>;
+template class Family<FloatCounter>;
 template class Family<Gauge>;
 template class Family<Histogram>;
 
 struct Metrics::State {
     using AnyFamily = std::variant<std::unique_ptr<Family<Counter>>,
+                                   std::unique_ptr<Family<FloatCounter>>,
                                    std::unique_ptr<Family<Gauge>>,
                                    std::unique_ptr<Family<Histogram>>>;
 
@@ -205,22 +165,14 @@ struct Metrics::State {
     }
 
     template <class T>
-    static void render(std::string& out, std::string_view name, const Family<T>& family) {
-        const std::string_view type = std::is_same_v<T, Counter> ? "counter"
-                                      : std::is_same_v<T, Gauge> ? "gauge"
-                                                                 : "histogram";
+    static void render(Writer& out, std::string_view name, const Family<T>& family) {
         const std::scoped_lock lock(family.mutex_);
         if (family.series_.empty()) {
             return;
         }
-        out.append("# HELP ")
-            .append(name)
-            .append(" ")
-            .append(escape(family.help_, false))
-            .append("\n");
-        out.append("# TYPE ").append(name).append(" ").append(type).append("\n");
+        out.head(name, family.help_, kTypeOf<T>);
         for (const auto& series : family.series_) {
-            append_series(out, name, series->labels, series->value);
+            out.series(name, series->labels, series->value);
         }
     }
 
@@ -236,6 +188,10 @@ Family<Counter>& Metrics::counter(std::string_view name,
                                   std::string_view help,
                                   std::initializer_list<std::string_view> labels) {
     return state_->find_or_add<Counter>(name, help, std::span(labels.begin(), labels.size()), {});
+}
+
+Family<FloatCounter>& Metrics::float_counter(std::string_view name, std::string_view help) {
+    return state_->find_or_add<FloatCounter>(name, help, {}, {});
 }
 
 Family<Gauge>& Metrics::gauge(std::string_view name,
@@ -276,7 +232,7 @@ void Metrics::before_render(std::function<void()> refresh) {
     state_->refreshers.push_back(std::move(refresh));
 }
 
-std::string Metrics::render() const {
+std::string Metrics::render(Exposition exposition) const {
     std::vector<std::function<void()>> refreshers;
     {
         const std::scoped_lock lock(state_->mutex);
@@ -285,12 +241,12 @@ std::string Metrics::render() const {
     for (const auto& refresh : refreshers) {
         refresh();
     }
-    std::string out;
+    Writer out(exposition);
     const std::scoped_lock lock(state_->mutex);
     for (const auto& [name, family] : state_->families) {
         std::visit([&, &n = name](const auto& f) { State::render(out, n, *f); }, family);
     }
-    return out;
+    return out.finish();
 }
 
 }  // namespace capstan::obs

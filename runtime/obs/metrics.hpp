@@ -1,4 +1,5 @@
-// Metrics: counters, gauges and histograms, shown as Prometheus text 0.0.4 (docs/adr/0001).
+// Metrics: counters, gauges and histograms, shown as Prometheus text 0.0.4 or OpenMetrics 1.0
+// (docs/adr/0001).
 //
 //     auto& total = metrics.counter("controller_runtime_reconcile_total",
 //                                   "Reconciles by result.",
@@ -8,9 +9,9 @@
 //     errors.add();  // one atomic operation
 //
 // Label values come from closed sets; a family keeps kSeriesMax series, all later ones share a
-// series whose values are "_overflow". Registering a name again with the same shape gives the same
-// family; with another shape it is a broken invariant. Thread: any. Families and series live as
-// long as the Metrics.
+// series whose values are kSeriesOverflow. Registering a name again with the same shape gives the
+// same family; with another shape it is a broken invariant. Thread: any. Families live as long as
+// the Metrics, series too, but for those of a family whose owner calls forget_all().
 #pragma once
 
 #include <atomic>
@@ -29,12 +30,20 @@
 namespace capstan::obs {
 
 inline constexpr std::size_t kSeriesMax = 1000;  // per family
+inline constexpr std::string_view kSeriesOverflow = "exceeded_cardinality_limit";
 inline constexpr std::size_t kLabelValueBytesMax = 256;
 
-// controller-runtime's and client-go's buckets (docs/operations.md), in seconds.
+// controller-runtime's and client-go's buckets (docs/operations.md), in seconds and bytes.
 std::span<const double> reconcile_seconds_buckets() noexcept;
-std::span<const double> queue_seconds_buckets() noexcept;
+std::span<const double> queue_seconds_buckets() noexcept;  // webhooks too
 std::span<const double> request_seconds_buckets() noexcept;
+std::span<const double> request_bytes_buckets() noexcept;
+
+// What a scraper is given. Thread: values.
+enum class Exposition : std::uint8_t { text, open_metrics };
+std::string_view content_type(Exposition exposition) noexcept;
+// By an Accept header: open_metrics only where it is named and at least as welcome as text.
+Exposition accepted_exposition(std::string_view accept) noexcept;
 
 class Counter {
 public:
@@ -45,6 +54,16 @@ public:
 
 private:
     std::atomic<std::uint64_t> value_{0};
+};
+
+// A counter of something that is not whole: seconds. Kept elsewhere and set here.
+class FloatCounter {
+public:
+    void set(double value) noexcept { value_.store(value, std::memory_order_relaxed); }
+    double value() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+private:
+    std::atomic<double> value_{0};
 };
 
 class Gauge {
@@ -75,7 +94,7 @@ private:
 
 class Metrics;
 
-// All series of one metric. T: Counter, Gauge or Histogram.
+// All series of one metric. T: Counter, FloatCounter, Gauge or Histogram.
 template <class T>
 class Family {
 public:
@@ -85,6 +104,9 @@ public:
         return with(std::span(values.begin(), values.size()));
     }
     T& with(std::span<const std::string_view> values);
+    // Drops every series: for a set that is made anew at each render. Requires: no reference to
+    // one is kept.
+    void forget_all();
 
 private:
     friend class Metrics;
@@ -121,6 +143,8 @@ public:
                                  std::span<const double> bounds,
                                  std::initializer_list<std::string_view> labels = {});
 
+    Family<FloatCounter>& float_counter(std::string_view name, std::string_view help);
+
     // The same with label names that are not written in place (plugins).
     Family<Counter>& counter(std::string_view name,
                              std::string_view help,
@@ -137,16 +161,15 @@ public:
     // must not call render().
     void before_render(std::function<void()> refresh);
 
-    std::string render() const;
-    static constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
+    std::string render(Exposition exposition = Exposition::text) const;
 
 private:
     struct State;
     std::unique_ptr<State> state_;
 };
 
-// process_* of the running process (CPU, RSS, threads, start time), refreshed at each
-// render from /proc/self.
+// process_* of the running process (CPU, memory, descriptors, network, start time) and
+// capstan_threads, refreshed at each render from /proc/self.
 void register_process_metrics(Metrics& metrics);
 
 }  // namespace capstan::obs

@@ -44,6 +44,78 @@ TEST(Metrics, RendersCumulativeHistogramBuckets) {
               "t_seconds_count{c=\"x\"} 4\n");
 }
 
+TEST(Metrics, RendersOpenMetrics) {
+    Metrics metrics;
+    metrics.counter("runs_total", "Runs \"quoted\".").with({}).add(3);
+    metrics.counter("odd", "No suffix.").with({}).add(1);
+    metrics.float_counter("cpu_seconds_total", "CPU.").with({}).set(2.5);
+    const double bounds[] = {1e-8, 1e-4, 1, 1048576};
+    metrics.histogram("s_bytes", "S.", bounds).with({}).observe(1);
+    EXPECT_EQ(metrics.render(Exposition::open_metrics),
+              "# HELP cpu_seconds CPU.\n"
+              "# TYPE cpu_seconds counter\n"
+              "cpu_seconds_total 2.5\n"
+              "# HELP odd No suffix.\n"
+              "# TYPE odd unknown\n"
+              "odd 1\n"
+              "# HELP runs Runs \\\"quoted\\\".\n"
+              "# TYPE runs counter\n"
+              "runs_total 3\n"
+              "# HELP s_bytes S.\n"
+              "# TYPE s_bytes histogram\n"
+              "s_bytes_bucket{le=\"1e-08\"} 0\n"
+              "s_bytes_bucket{le=\"0.0001\"} 0\n"
+              "s_bytes_bucket{le=\"1.0\"} 1\n"
+              "s_bytes_bucket{le=\"1.048576e+06\"} 1\n"
+              "s_bytes_bucket{le=\"+Inf\"} 1\n"
+              "s_bytes_sum 1\n"
+              "s_bytes_count 1\n"
+              "# EOF\n");
+}
+
+struct AcceptRow {
+    const char* name;
+    const char* accept;
+    Exposition expected;
+};
+class Accept : public ::testing::TestWithParam<AcceptRow> {};
+
+TEST_P(Accept, ChoosesTheForm) {
+    EXPECT_EQ(accepted_exposition(GetParam().accept), GetParam().expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Metrics,
+    Accept,
+    ::testing::Values(
+        AcceptRow{"none", "", Exposition::text},
+        AcceptRow{"any", "*/*", Exposition::text},
+        AcceptRow{"open",
+                  "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+                  Exposition::open_metrics},
+        AcceptRow{"prometheus",
+                  "application/openmetrics-text;version=1.0.0;q=0.6,"
+                  "application/openmetrics-text;version=0.0.1;q=0.5,"
+                  "text/plain;version=0.0.4;q=0.4,*/*;q=0.3",
+                  Exposition::open_metrics},
+        AcceptRow{"text_preferred",
+                  "application/openmetrics-text;q=0.2, text/plain;q=0.9",
+                  Exposition::text},
+        AcceptRow{"other_version", "application/openmetrics-text; version=0.0.1", Exposition::text},
+        AcceptRow{"refused", "application/openmetrics-text;q=0", Exposition::text},
+        AcceptRow{"wild", "application/openmetrics-text;q=;;,=,;version", Exposition::text}),
+    [](const auto& row) { return row.param.name; });
+
+TEST(Metrics, ForgetsASetThatIsMadeAnew) {
+    Metrics metrics;
+    auto& family = metrics.gauge("g", "G.", {"l"});
+    family.with({"a"}).set(1);
+    family.forget_all();
+    EXPECT_EQ(metrics.render(), "");
+    family.with({"b"}).set(2);
+    EXPECT_NE(metrics.render().find("g{l=\"b\"} 2\n"), std::string::npos);
+}
+
 TEST(Metrics, SameNameGivesSameSeries) {
     Metrics metrics;
     Counter& a = metrics.counter("n", "N.", {"l"}).with({"v"});
@@ -62,7 +134,7 @@ TEST(Metrics, CapsSeriesPerFamily) {
     EXPECT_EQ(&family.with({"first"}), &first);
     const std::string text = metrics.render();
     EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), kSeriesMax + 2);
-    EXPECT_NE(text.find("n{l=\"_overflow\"} 2002\n"), std::string::npos)
+    EXPECT_NE(text.find("n{l=\"exceeded_cardinality_limit\"} 2002\n"), std::string::npos)
         << "3000 minus the 998 that have their own";
 }
 

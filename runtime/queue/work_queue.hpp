@@ -152,6 +152,10 @@ public:
     };
     Running running(MonotonicTime now) const;
 
+    // How long the longest waiting ready key has been due; 0: none is. Quick, but for keys of
+    // mixed priorities that became due within a few minutes of each other.
+    std::chrono::nanoseconds oldest_ready(MonotonicTime now) const;
+
     // State of one key for a debug page and tests: "ready", "delayed", "backoff",
     // "in_flight", "parked", "" absent.
     struct Look {
@@ -159,8 +163,15 @@ public:
         std::uint32_t failures{0};
         MonotonicTime due{0};
         bool again{false};  // in flight and to be run once more
+        bool held{false};   // put back: nothing brings it forward
+        int priority{0};
+        std::uint16_t reasons{0};  // Reason bits
+        MonotonicTime taken{0};    // in flight: since
     };
     Look look(const ObjectKey& key) const;
+    // At most `keys_max` keys, those first that a reader looks for: in flight, backing off, parked,
+    // ready in their order, delayed. Walks over every key when keys are parked.
+    std::vector<std::pair<ObjectKey, Look>> looks(std::size_t keys_max) const;
 
 private:
     struct State;

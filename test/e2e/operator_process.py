@@ -86,15 +86,22 @@ class Operator:
             return matching
         return wait_for(repr(message), logged, limit)
 
-    def readyz(self):
-        port = self.await_logged("serving health and metrics")[0]["port"]
-        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
+    @property
+    def port(self):
+        return int(self.await_logged("serving health and metrics")[0]["port"])
+
+    def ask(self, path, headers=None):
+        """Status and body of the ops listener's answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
-            connection.request("GET", "/readyz?verbose")
+            connection.request("GET", path, headers=headers or {})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         finally:
             connection.close()
+
+    def readyz(self):
+        return self.ask("/readyz?verbose")
 
     def stop(self, limit=60):
         """SIGTERM; the exit code."""

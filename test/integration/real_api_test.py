@@ -14,6 +14,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "test" / "cluster"), str(ROOT / "test" / "e2e")]
 import control_plane  # noqa: E402
+import metrics_names  # noqa: E402
 from local_cluster import CAPSTAN, wait_for  # noqa: E402
 from operator_process import HEAD, LISTENERS, Directory, Operator  # noqa: E402
 
@@ -57,14 +58,14 @@ class RealApi:
             raise ValueError(f"GET {path}: {status}")
         return json.loads(text)
 
-    def start(self):
+    def start(self, listeners=LISTENERS):
         """`capstan run` as the user capstan-operator."""
         directory = Directory()
         self.addCleanup(directory.close)
         kubeconfig = directory.write("kubeconfig", json.dumps(self.plane.kubeconfig_of({
             "client-certificate-data": self.plane.pki.data("operator.crt"),
             "client-key-data": self.plane.pki.data("operator.key")})))
-        operator = Operator(directory, directory.write("operator.yaml", HEAD + LISTENERS + PLUGINS_ENABLED), kubeconfig)
+        operator = Operator(directory, directory.write("operator.yaml", HEAD + listeners + PLUGINS_ENABLED), kubeconfig)
         self.addCleanup(operator.close)
         return operator
 
@@ -107,6 +108,55 @@ class RealApi:
         self.plane.request("DELETE", ETCDS + "/main")
         wait_for("the Etcd to be gone", lambda: self.plane.request("GET", ETCDS + "/main")[0] == 404)
         wait_for("its children to be gone", lambda: not self.children())
+        self.assertEqual(operator.stop(), 0, operator.text())
+
+    def test_metrics_are_those_of_the_list(self):
+        operator = self.start()
+        self.create()
+        self.assertEqual(metrics_names.differences(operator.ask("/metrics")[1]), [])
+        self.assertEqual(operator.stop(), 0, operator.text())
+
+    def bind(self, role, subject):
+        self.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", json.dumps({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": role},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}, "subjects": [subject]}))
+
+    def token_of(self, name):
+        """A new ServiceAccount and a token of it."""
+        path = "/api/v1/namespaces/default/serviceaccounts"
+        self.post(path, json.dumps({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}))
+        status, text = self.plane.request("POST", f"{path}/{name}/token", json.dumps({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}), "application/json")
+        self.assertIn(status, (200, 201), text)
+        return json.loads(text)["status"]["token"]
+
+    def test_the_api_server_says_who_may_read_metrics(self):
+        listeners = "listeners: {ops: {address: 127.0.0.1, port: 0, authentication: kubernetes}}\n"
+        operator = self.start(listeners)
+        wait_for("the operator to run", lambda: operator.ask("/readyz")[0] == 200)
+
+        def ask(token):
+            return operator.ask("/metrics", {"Authorization": "Bearer " + token})
+        scraper, other = self.token_of("scraper"), self.token_of("other")
+        self.assertEqual(ask(scraper)[0], 500, "the operator may not ask yet")
+        self.assertIn("cannot be reviewed", operator.text())
+        config = operator.log.parent / "operator.yaml"
+        role = subprocess.run([CAPSTAN, "rbac", "--name", "capstan-ops", "--config", str(config), *PLUGINS], capture_output=True,
+                              text=True, check=True, timeout=60).stdout
+        self.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
+        self.bind("capstan-ops", {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "capstan-operator"})
+        self.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", json.dumps({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "scraper"},
+            "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]}))
+        self.bind("scraper", {"kind": "ServiceAccount", "name": "scraper", "namespace": "default"})
+        self.assertIn("workqueue_adds_total", wait_for("a yes", lambda: ask(scraper)[0] == 200 and ask(scraper)[1]))
+        status, text = ask(other)
+        self.assertEqual(status, 403, text)
+        self.assertIn("system:serviceaccount:default:other", text)
+        self.assertEqual(ask("no-token-of-yours")[0], 401)
+        self.assertEqual(operator.ask("/debug", {"Authorization": "Bearer " + scraper})[0], 403)
+        self.assertEqual(operator.ask("/healthz")[0], 200)
+        self.assertNotIn(scraper[:40], operator.text())
         self.assertEqual(operator.stop(), 0, operator.text())
 
     def test_at_rest_and_after_a_restart_nothing_is_written(self):

@@ -375,33 +375,6 @@ TEST(Runtime, PredicateFiltersBeforeTheQueueAndIsCounted) {
     EXPECT_EQ(record.runs["ns/a"], 2);
 }
 
-TEST(Runtime, EventsAreMergedIntoSeries) {
-    World world;
-    TestPlugin plugin;
-    plugin.controllers["main"] = [&](Call& call, const Request& request) {
-        for (int i = 0; i < 40; ++i) {
-            call.event({"", "v1", "ConfigMap"},
-                       request.key,
-                       "",
-                       "Warning",
-                       "BadValue",
-                       "the value is bad");
-        }
-        return Outcome::done();
-    };
-    const ShutDownFirst end(world);
-    world.add(plugin);
-    world.boot();
-    world.put_config_map("a", "1");
-    world.run_for(2min);
-    const auto events = world.list("/apis/events.k8s.io/v1/namespaces/ns/events");
-    ASSERT_EQ(events.size(), 1u);
-    const json::View event(events[0]);
-    EXPECT_EQ(event["reason"].string_or(""), "BadValue");
-    EXPECT_EQ(event["regarding"]["name"].string_or(""), "a");
-    EXPECT_EQ(event["series"]["count"].int_or(0), 40);
-}
-
 TEST(Runtime, MetricsHaveTheKnownNames) {
     DemoRecord record;
     World world;

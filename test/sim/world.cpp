@@ -142,9 +142,10 @@ void World::boot() {
     metrics = std::make_unique<obs::Metrics>();
     health = std::make_unique<obs::Health>();
     client = std::make_unique<kube::Client>(
-        loop, transport, kube::ClientOptions{"sim", "capstan-sim", nullptr, nullptr});
+        loop, transport, kube::ClientOptions{"sim", "capstan-sim", nullptr, client_observer});
     cache::CacheOptions cache_options;
     cache_options.random = [this] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+    cache_options.observer = cache_observer;
     cache = std::make_unique<cache::Cache>(loop, *client, std::move(cache_options));
     obs::LogOptions log_options;
     log_options.level = options_.log_level;
@@ -162,6 +163,10 @@ void World::boot() {
     };
     control::RuntimeOptions runtime_options;
     runtime_options.queue_keys_max = options_.queue_keys_max;
+    runtime_options.namespaces = options_.namespaces;
+    runtime_options.cluster_scoped = [this](const GroupVersionKind& gvk) {
+        return options_.cluster_scoped.contains(gvk.kind);
+    };
     runtime = std::make_unique<control::Runtime>(std::move(parts), std::move(runtime_options));
     running_.clear();
     for (std::size_t slot = 0; slot < plugins_.size() + real_plugins_.size(); ++slot) {

@@ -62,6 +62,8 @@ struct WorldOptions {
     std::chrono::nanoseconds watch_delay{0};  // every piece of a watch
     obs::Level log_level{obs::Level::info};
     std::size_t queue_keys_max{queue::kKeysMax};  // per controller
+    std::vector<std::string> namespaces;          // empty: all
+    std::set<std::string> cluster_scoped;         // kinds that have none
 };
 
 class World {
@@ -104,6 +106,9 @@ public:
     ApiHost api;
     LocalTransport transport;
     std::function<Fault(const net::HttpRequest&)> faults;  // over the world's own
+    // From the next boot on; borrowed; nullptr: none.
+    kube::ClientObserver* client_observer{nullptr};
+    cache::CacheObserver* cache_observer{nullptr};
     obs::LogCapture log;
     std::unique_ptr<obs::Metrics> metrics;
     std::unique_ptr<obs::Health> health;
