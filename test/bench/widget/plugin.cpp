@@ -152,7 +152,7 @@ private:
 
     // A live process leaves out what it has applied before; after a start the cache must say so.
     static bool is_as_wanted(Call& call, const ObjectKey& key, const json::Value& wanted) {
-        const auto cached = call.cache().get("v1/ConfigMap", key);
+        const auto cached = call.cache().get("ConfigMap", key);
         if (!cached) {
             return false;
         }
