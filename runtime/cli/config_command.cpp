@@ -105,7 +105,8 @@ int run_config_check(const std::string& file, const std::vector<std::string>& pl
     if (!config) {
         return complain(config.error(), 2);
     }
-    const Review reviewed = review(config.value(), file, plugin_dirs);
+    Review reviewed = review(config.value(), file, plugin_dirs);
+    judge_twins(reviewed);
     const int code = report(reviewed, "capstan");
     if (code == 0) {
         std::printf("%s: good, %zu plugins\n", file.c_str(), reviewed.plugins.size());

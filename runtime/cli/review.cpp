@@ -69,11 +69,11 @@ void review_plugin(const ChosenPlugin& chosen,
         return;
     }
     const std::string& id = report.manifest->id;
+    // Which of them loads shows only then: the loader takes the first and refuses the others.
     if (const auto [first, fresh] = ids.emplace(id, chosen.name); !fresh) {
-        review.problems.push_back("plugins." + chosen.name + ": " + chosen.path + " is plugin " +
-                                  id + " as is plugins." + first->second +
-                                  "; remedy: leave one of them out");
-        return;
+        review.twins.push_back("plugins." + chosen.name + ": " + chosen.path + " is plugin " + id +
+                               " as is plugins." + first->second +
+                               "; remedy: leave one of them out");
     }
     if (chosen.name != id && chosen.name != id.substr(0, id.find('.'))) {
         review.warnings.push_back("plugins." + chosen.name + ": " + chosen.path + " is plugin " +
@@ -145,6 +145,14 @@ Review review(const config::OperatorConfig& config,
     review.code = !review.problems.empty() ? 2 : missing.empty() ? 0 : 3;
     review.problems.insert(review.problems.end(), missing.begin(), missing.end());
     return review;
+}
+
+void judge_twins(Review& review) {
+    if (!review.twins.empty() && review.code == 0) {
+        review.code = 2;
+    }
+    review.problems.insert(review.problems.end(), review.twins.begin(), review.twins.end());
+    review.twins.clear();
 }
 
 int report(const Review& review, const std::string& who) {

@@ -28,6 +28,7 @@ struct Review {
     std::vector<RefusedPlugin> refused;
     std::vector<std::string> problems;  // all of them; with one nothing starts
     std::vector<std::string> warnings;
+    std::vector<std::string> twins;  // files with the id of one before; `run` refuses those alone
     int code{0};  // exit code of the problems: 2 configuration, 3 a plugin without a file
 };
 
@@ -38,6 +39,9 @@ Review review(const config::OperatorConfig& config,
 
 // The `permissions` of a plugin's configuration; empty when it has none.
 std::vector<plugin::PermissionRule> policy_of(const config::PluginConfig& config);
+
+// Makes problems of the twins: for a file that is checked and not run.
+void judge_twins(Review& review);
 
 // Settings that decode and that this version does not obey: silence would be worse. One line each.
 std::vector<std::string> unsupported_settings(const config::OperatorConfig& config,

@@ -64,6 +64,7 @@ int run(const RunOptions& options) {
     }
     Review reviewed = review(config.value(), options.config, options.plugin_dirs);
     if (options.validate_only) {
+        judge_twins(reviewed);
         const int code = report(reviewed, "capstan run");
         if (code == 0) {
             std::printf("good, %zu plugins\n", reviewed.plugins.size());

@@ -194,8 +194,11 @@ class WrongConfiguration(unittest.TestCase):
         self.assertIn("gated.so is plugin gated.capstan.dev and runs under that id", done.stdout + done.stderr)
 
     def test_two_files_of_one_plugin(self):
-        self.refused(f"plugins:\n  gated: {{path: {TEST_PLUGINS / 'gated.so'}}}\n  other: {{path: {TEST_PLUGINS / 'gated.so'}}}\n",
-                     "plugins.other: ", "gated.so is plugin gated.capstan.dev as is plugins.gated; remedy: leave one of them out")
+        config = self.directory.write("operator.yaml", HEAD + (
+            f"plugins:\n  gated: {{path: {TEST_PLUGINS / 'gated.so'}}}\n  other: {{path: {TEST_PLUGINS / 'gated.so'}}}\n"))
+        done = self.directory.run(config, self.kubeconfig, "--validate-only")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("gated.so is plugin gated.capstan.dev as is plugins.gated; remedy: leave one of them out", done.stderr)
 
     def test_a_plugin_without_a_file(self):
         self.refused("plugins: {nothing: {}, other: {path: /nonexistent/other.so}}\n", "plugin \"nothing\": no nothing.so in",
