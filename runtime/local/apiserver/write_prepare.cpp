@@ -271,9 +271,15 @@ void set_generation(const ResourceKind& kind, const json::Value& live, json::Val
     }
 }
 
+// CustomResourceDefinitions carry a finalizer without a domain in front themselves.
+bool wants_qualified_finalizers(const ResourceKind& kind) {
+    return !kind.custom && kind.gvk.group != "apiextensions.k8s.io";
+}
+
 Answer<void> validate_object(const Call& call, const json::Value* live, const json::Value& object) {
     const ResourceKind& kind = *call.kind;
-    std::vector<FieldError> errors = validate_metadata(object, name_rule(kind), !kind.custom);
+    std::vector<FieldError> errors =
+        validate_metadata(object, name_rule(kind), wants_qualified_finalizers(kind));
     const auto append = [&](std::vector<FieldError> more) {
         errors.insert(errors.end(),
                       std::make_move_iterator(more.begin()),
