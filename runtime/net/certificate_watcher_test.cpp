@@ -2,6 +2,7 @@
 #include "runtime/net/certificate_watcher.hpp"
 #include "runtime/net/pki.hpp"
 #include "runtime/net/tls.hpp"
+#include "runtime/obs/exposition.hpp"
 #include "test/fakes/virtual_loop.hpp"
 
 #include <gtest/gtest.h>
@@ -176,8 +177,8 @@ TEST_F(CertificateWatcherTest, ShowsAndAnnouncesTheEnd) {
     put("1", pair("long", kExpiryWarning + 1h));
     watch();
     const auto seconds = [](WallTime time) {
-        return std::to_string(
-            std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count());
+        return obs::number(static_cast<double>(
+            std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count()));
     };
     const std::string series = "capstan_certificate_expiry_timestamp_seconds{listener=\"test\"} ";
     EXPECT_TRUE(shows(series + seconds(loop.wall_now() + kExpiryWarning + 1h))) << metrics.render();
