@@ -63,14 +63,14 @@ concept Text = std::convertible_to<const T&, std::string_view> && !std::same_as<
 class Value {
 public:
     Value() noexcept = default;  // null
-    Value(std::nullptr_t) noexcept {}
     // Templates, so that only the type itself is taken: a pointer is no truth value, a character no
-    // number, and braces reach none of these.
+    // number, and braces reach none of these; and clang compiles them only where Member is known.
+    Value(std::same_as<std::nullptr_t> auto) noexcept {}
     Value(std::same_as<bool> auto value) noexcept : data_(value) {}
     template <class I>
         requires(std::is_integral_v<I> && !std::is_same_v<I, bool> && !std::is_same_v<I, char>)
-    Value(I value) noexcept : data_(static_cast<std::int64_t>(value)) {}  // requires: fits int64
-    Value(std::floating_point auto value) noexcept : data_(static_cast<double>(value)) {}
+    Value(I value) noexcept : data_(std::in_place_type<std::int64_t>, value) {}  // must fit int64
+    Value(std::floating_point auto value) noexcept : data_(std::in_place_type<double>, value) {}
     template <Text T>
         requires(!std::same_as<T, std::string>)
     Value(const T& value) : Value(Copied{value}) {}
