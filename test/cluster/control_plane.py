@@ -53,8 +53,7 @@ class Pki:
     def __init__(self, directory):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir()
-        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "ca.key",
-                     "-out", "ca.crt", "-subj", "/CN=test-ca", "-days", "2")
+        self.make_ca("ca", "/CN=test-ca")
         self.openssl("genrsa", "-out", "sa.key", "2048")
         self.openssl("rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
 
@@ -63,12 +62,16 @@ class Pki:
         if done.returncode != 0:
             raise RuntimeError(f"openssl {arguments[0]}: {done.stderr}")
 
-    def issue(self, name, subject, extensions, days=2):
+    def make_ca(self, name, subject):
+        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key",
+                     "-out", f"{name}.crt", "-subj", subject, "-days", "2")
+
+    def issue(self, name, subject, extensions, days=2, ca="ca"):
         """name.crt and name.key, replaced if they exist."""
         (self.directory / f"{name}.ext").write_text(extensions)
         self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key", "-out",
                      f"{name}.csr", "-subj", subject)
-        self.openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-out",
+        self.openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{ca}.crt", "-CAkey", f"{ca}.key", "-CAcreateserial", "-out",
                      f"{name}.crt", "-days", str(days), "-extfile", f"{name}.ext")
 
     def path(self, name):

@@ -3,6 +3,7 @@
 
 Builds nothing. Runs once for each Kubernetes that tools/build-kube has left in the cache. There is no node: pods never run.
 """
+import http.client
 import json
 import pathlib
 import signal
@@ -68,6 +69,24 @@ class RealApi:
         operator = Operator(directory, directory.write("operator.yaml", HEAD + listeners + PLUGINS_ENABLED), kubeconfig)
         self.addCleanup(operator.close)
         return operator
+
+    def start_with_files(self):
+        """The same with CA, certificate and key in files that can change; gives their directory too."""
+        directory = Directory()
+        self.addCleanup(directory.close)
+        for name, source in (("ca.crt", "ca.crt"), ("tls.crt", "operator.crt"), ("tls.key", "operator.key")):
+            directory.write(name, (self.plane.pki.directory / source).read_text())
+        config = self.plane.kubeconfig_of({"client-certificate": "tls.crt", "client-key": "tls.key"})
+        config["clusters"][0]["cluster"] = {"server": self.plane.server, "certificate-authority": "ca.crt"}
+        operator = Operator(directory, directory.write("operator.yaml", HEAD + LISTENERS + PLUGINS_ENABLED),
+                            directory.write("kubeconfig", json.dumps(config)))
+        self.addCleanup(operator.close)
+        return operator, directory.root
+
+    def heals(self, service, limit=120):
+        path = "/api/v1/namespaces/default/services/" + service
+        self.plane.request("DELETE", path)
+        wait_for(f"the Service {service} to be made again", lambda: self.plane.request("GET", path)[0] == 200, limit)
 
     def children(self):
         """kind/name -> resourceVersion of everything that belongs to the Etcd."""
@@ -203,6 +222,57 @@ class RealApi:
         self.post(path.rstrip("/"), json.dumps(binding))
         wait_for("the Service to be made again",
                  lambda: self.plane.request("GET", "/api/v1/namespaces/default/services/main-peer")[0] == 200, 90)
+
+
+    def test_another_authority_and_another_certificate_need_no_restart(self):
+        operator, root = self.start_with_files()
+        self.create()
+        pki = self.plane.pki
+        pki.make_ca("ca-2", "/CN=test-ca-2")
+        pki.issue("apiserver", "/CN=kube-apiserver", f"subjectAltName={control_plane.NAMES}", ca="ca-2")
+        self.addCleanup(pki.issue, "apiserver", "/CN=kube-apiserver", f"subjectAltName={control_plane.NAMES}")
+        self.plane.context.load_verify_locations(cafile=pki.path("ca-2.crt"))
+        self.plane.end("apiserver", signal.SIGKILL)
+        self.plane.start_apiserver()
+        wait_for("the refusal to be said", lambda: "certificate verify failed" in operator.text())
+        self.assertIn('signed by \\"test-ca-2\\"', operator.text())
+        for name, source in (("ca.crt", "ca-2.crt"), ("tls.crt", "operator.crt"), ("tls.key", "operator.key")):
+            if name == "tls.crt":
+                pki.issue("operator", "/CN=capstan-operator", "extendedKeyUsage=clientAuth")
+            (root / "new").write_text((pki.directory / source).read_text())
+            (root / "new").rename(root / name)
+        self.heals("main-client")
+        wait_for("both changes", lambda: '"detail":"client certificate"' in operator.text() and '"detail":"CA"' in operator.text(), 90)
+        self.heals("main-peer")
+        self.assertIsNone(operator.process.poll(), operator.text())
+
+    def test_a_compacted_etcd_costs_a_list_and_nothing_else(self):
+        operator = self.start()
+        self.create()
+        self.plane.end("apiserver", signal.SIGKILL)
+        etcd = http.client.HTTPConnection("127.0.0.1", self.plane.etcd_port, timeout=30)
+        for path, body in (("/v3/kv/put", {"key": "eA==", "value": "eA=="}), ("/v3/kv/range", {"key": "eA=="})):
+            etcd.request("POST", path, json.dumps(body))
+            revision = json.loads(etcd.getresponse().read())["header"]["revision"]
+        etcd.request("POST", "/v3/kv/compaction", json.dumps({"revision": revision, "physical": True}))
+        self.assertEqual(etcd.getresponse().status, 200)
+        etcd.close()
+        self.plane.start_apiserver()
+        self.heals("main-client")
+        self.assertIsNone(operator.process.poll(), operator.text())
+
+    def test_a_kind_that_goes_and_comes_back_is_watched_again(self):
+        operator = self.start()
+        self.create()
+        crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/etcdmembers.druid.gardener.cloud"
+        text = next(path for path in (ROOT / "chart" / "crds").glob("*.yaml")
+                    if "name: etcdmembers.druid.gardener.cloud" in path.read_text()).read_text()
+        self.plane.request("DELETE", crd)
+        wait_for("the CRD to be gone", lambda: self.plane.request("GET", crd)[0] == 404)
+        wait_for("it to be said", lambda: operator.readyz()[0] != 200, 90)
+        self.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", text)
+        wait_for("it to be well again", lambda: operator.readyz()[0] == 200, 90)
+        wait_for("the members to be there again", lambda: "etcdmembers/main-0" in self.children(), 90)
 
 
 def main():
