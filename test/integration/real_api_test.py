@@ -181,14 +181,16 @@ class RealApi:
     def test_at_rest_and_after_a_restart_nothing_is_written(self):
         operator = self.start()
         self.create()
-        # The StatefulSet's own status settles by kube-controller-manager.
-        stable = {}
+        # kube-controller-manager writes status of the StatefulSet and the PodDisruptionBudget, the latter late.
+        stable = {"now": self.children(), "since": time.monotonic()}
 
         def settled():
-            before, stable["now"] = stable.get("now"), self.children()
-            time.sleep(1)
-            return before == stable["now"]
-        wait_for("the world to settle", settled)
+            time.sleep(0.5)
+            now = self.children()
+            if now != stable["now"]:
+                stable.update(now=now, since=time.monotonic())
+            return time.monotonic() - stable["since"] > 6
+        wait_for("the world to settle", settled, 90)
         etcd = self.get(ETCDS + "/main")
         self.assertEqual(operator.stop(), 0, operator.text())
         again = self.start()
