@@ -6,10 +6,6 @@
 
 namespace capstan::net {
 
-Result<void> HttpClient::set_tls(const TlsClientOptions&) {
-    return fail(Code::unsupported, "this client speaks no TLS");
-}
-
 namespace {
 
 char lower(char c) noexcept {

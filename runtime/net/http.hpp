@@ -94,7 +94,9 @@ public:
     // Other roots, another identity: new connections use `tls`, idle ones close, exchanges under
     // way end on the connection they have, which closes after them. Errors: invalid (PEM),
     // unsupported (no TLS); nothing has changed then.
-    virtual Result<void> set_tls(const TlsClientOptions& tls);
+    virtual Result<void> set_tls(const TlsClientOptions&) {
+        return fail(Code::unsupported, "this client speaks no TLS");
+    }
 };
 
 // The client side of TLS. Everything PEM text, not paths: rotation is the owner's
