@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "capstan"
 ETCD = "3.5.33"
@@ -33,6 +34,26 @@ def available():
     """Versions of Kubernetes in the cache, oldest first."""
     found = [path.parent.name.removeprefix("kube-") for path in CACHE.glob("kube-*/bin")]
     return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
+
+
+def run_cases(name, cases, wanted=("1.34.4", "1.37.2")):
+    """Runs the mixin `cases` as NAME_<version> on every version in the cache; the exit code. Words of the command line choose tests."""
+    versions = available()
+    print("run: " + (", ".join("Kubernetes " + version for version in versions) or "none"), file=sys.stderr)
+    for version in wanted:
+        if version not in versions:
+            print(f"not run: Kubernetes {version}: not in {CACHE}; tools/build-kube {version} builds it", file=sys.stderr)
+    if versions and not (CACHE / f"etcd-{ETCD}" / "bin" / "etcd").exists():
+        print(f"not run: no etcd {ETCD}; tools/build-etcd {ETCD} builds it", file=sys.stderr)
+        versions = []
+    if not versions:
+        return SKIPPED
+    suite = unittest.TestSuite()
+    unittest.defaultTestLoader.testNamePatterns = [f"*{part}*" for part in sys.argv[1:]] or None
+    for version in versions:
+        made = type(f"{name}_" + version.replace(".", "_"), (cases, unittest.TestCase), {"version": version})
+        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(made))
+    return 0 if unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful() else 1
 
 
 def free_ports(count):

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import threading
 import time
-import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "test" / folder) for folder in ("cluster", "e2e", "integration")]
@@ -237,21 +236,5 @@ class ElectionCase:
         self.assertEqual(operator.stop(), 0, operator.text())
 
 
-def main():
-    versions = control_plane.available()
-    print("run: " + (", ".join("Kubernetes " + version for version in versions) or "none"), file=sys.stderr)
-    if not versions or not (control_plane.CACHE / f"etcd-{control_plane.ETCD}" / "bin" / "etcd").exists():
-        print(f"not run: {control_plane.CACHE} lacks kube-apiserver or etcd; tools/build-kube 1.34.4 and tools/build-etcd "
-              f"{control_plane.ETCD} build them", file=sys.stderr)
-        return control_plane.SKIPPED
-    suite = unittest.TestSuite()
-    unittest.defaultTestLoader.testNamePatterns = [f"*{part}*" for part in sys.argv[1:]] or None
-    for version in versions:
-        made = type("Election_" + version.replace(".", "_"), (ElectionCase, unittest.TestCase), {"version": version})
-        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(made))
-    result = unittest.TextTestRunner(verbosity=2).run(suite)
-    return 0 if result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(control_plane.run_cases("Election", ElectionCase))

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "test" / "cluster"), str(ROOT / "test" / "e2e")]
@@ -277,25 +276,5 @@ class RealApi:
         wait_for("the members to be there again", lambda: "etcdmembers/main-0" in self.children(), 90)
 
 
-def main():
-    versions = control_plane.available()
-    wanted = ["1.34.4", "1.37.2"]
-    print("run: " + (", ".join("Kubernetes " + version for version in versions) or "none"), file=sys.stderr)
-    for version in wanted:
-        if version not in versions:
-            print(f"not run: Kubernetes {version}: not in {control_plane.CACHE}; tools/build-kube {version} builds it", file=sys.stderr)
-    if versions and not (control_plane.CACHE / f"etcd-{control_plane.ETCD}" / "bin" / "etcd").exists():
-        print(f"not run: no etcd {control_plane.ETCD}; tools/build-etcd {control_plane.ETCD} builds it", file=sys.stderr)
-        versions = []
-    if not versions:
-        return control_plane.SKIPPED
-    suite = unittest.TestSuite()
-    for version in versions:
-        made = type("RealApi_" + version.replace(".", "_"), (RealApi, unittest.TestCase), {"version": version})
-        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(made))
-    result = unittest.TextTestRunner(verbosity=2).run(suite)
-    return 0 if result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(control_plane.run_cases("RealApi", RealApi))

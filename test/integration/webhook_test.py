@@ -14,7 +14,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "test" / "cluster"), str(ROOT / "test" / "e2e")]
@@ -215,21 +214,5 @@ class Webhooks:
         wait_for("the webhooks to be back", lambda: self.try_map("back", {"a": "1"})[0] == 201)
 
 
-def main():
-    versions = control_plane.available()
-    print("run: " + (", ".join("Kubernetes " + version for version in versions) or "none"), file=sys.stderr)
-    if versions and not (control_plane.CACHE / f"etcd-{control_plane.ETCD}" / "bin" / "etcd").exists():
-        print(f"not run: no etcd {control_plane.ETCD}; tools/build-etcd {control_plane.ETCD} builds it", file=sys.stderr)
-        versions = []
-    if not versions:
-        return control_plane.SKIPPED
-    suite = unittest.TestSuite()
-    for version in versions:
-        made = type("Webhooks_" + version.replace(".", "_"), (Webhooks, unittest.TestCase), {"version": version})
-        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(made))
-    result = unittest.TextTestRunner(verbosity=2).run(suite)
-    return 0 if result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(control_plane.run_cases("Webhooks", Webhooks))

@@ -1,9 +1,7 @@
 #include "runtime/local/apiserver/patch_merge.hpp"
 
 namespace capstan::local {
-namespace {
 
-// As the library of kube-apiserver: what takes the place of something loses its null members.
 void drop_nulls(json::Value& value) {
     if (json::Object* members = value.if_object()) {
         std::erase_if(*members, [](const json::Member& member) { return member.value.is_null(); });
@@ -17,14 +15,12 @@ void drop_nulls(json::Value& value) {
     }
 }
 
-}  // namespace
-
 void apply_merge_patch(json::Value& target, const json::Value& patch) {
     const json::Object* members = patch.if_object();
     if (members == nullptr) {
         const bool replaces_map = target.is_object();
         target = patch;
-        if (!replaces_map) {
+        if (!replaces_map) {  // as the library of kube-apiserver
             drop_nulls(target);
         }
         return;

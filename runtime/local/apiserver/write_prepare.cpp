@@ -5,6 +5,7 @@
 #include "runtime/local/apiserver/builtin_kinds.hpp"
 #include "runtime/local/apiserver/crd.hpp"
 #include "runtime/local/apiserver/metadata_rules.hpp"
+#include "runtime/local/apiserver/patch_merge.hpp"
 
 #include <algorithm>
 #include <array>
@@ -54,20 +55,6 @@ void make_integers(json::Value& value) {
     } else if (json::Array* array = value.if_array()) {
         for (json::Value& item : *array) {
             make_integers(item);
-        }
-    }
-}
-
-// A structure has no nulls.
-void drop_nulls(json::Value& value) {
-    if (json::Object* members = value.if_object()) {
-        std::erase_if(*members, [](const json::Member& member) { return member.value.is_null(); });
-        for (json::Member& member : *members) {
-            drop_nulls(member.value);
-        }
-    } else if (json::Array* items = value.if_array()) {
-        for (json::Value& item : *items) {
-            drop_nulls(item);
         }
     }
 }
@@ -177,7 +164,7 @@ Answer<void> normalize(Call& call, json::Value& object) {
                 member.value = member.value.is_null() ? json::Value("") : member.value;
             }
         }
-        drop_nulls(object);
+        drop_nulls(object);  // a structure has none
         apply_builtin_defaults(kind.gvk, object);
         if (kind.storage == kCrdStorage) {
             default_crd(object);
