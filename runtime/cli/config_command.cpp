@@ -18,19 +18,6 @@ int complain(const Error& error, int code) {
     return code;
 }
 
-Result<std::vector<plugin::Manifest>> manifests_of(const std::vector<std::string>& files) {
-    std::vector<plugin::Manifest> manifests;
-    for (const std::string& file : files) {
-        plugin::Report report = plugin::inspect(file);
-        if (!report.loadable()) {
-            return fail(Code::invalid,
-                        report.problems.empty() ? file + " is no plugin" : report.problems.front());
-        }
-        manifests.push_back(std::move(*report.manifest));
-    }
-    return manifests;
-}
-
 }  // namespace
 
 int run_inspect(const std::vector<std::string>& files, bool as_json) {

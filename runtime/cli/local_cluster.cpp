@@ -6,7 +6,6 @@
 #include "runtime/config/yaml.hpp"
 #include "runtime/local/node/files.hpp"
 #include "runtime/net/http_client.hpp"
-#include "runtime/plugin/inspect.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -227,15 +226,7 @@ Result<void> LocalCluster::start_operator() {
     }
     std::sort(files.begin(), files.end());
     files.erase(std::unique(files.begin(), files.end()), files.end());
-    std::vector<plugin::Manifest> manifests;
-    for (const std::string& file : files) {
-        plugin::Report report = plugin::inspect(file);
-        if (!report.loadable()) {
-            return fail(Code::invalid,
-                        report.problems.empty() ? file + " is no plugin" : report.problems.front());
-        }
-        manifests.push_back(std::move(*report.manifest));
-    }
+    CAPSTAN_TRY(const auto manifests, manifests_of(files));
     CAPSTAN_TRY(client_->apply(cluster_role(kOperatorUser, manifests)));
     CAPSTAN_TRY(client_->apply(cluster_role_binding(kOperatorUser, kOperatorUser)));
     const std::string kubeconfig = options_.dir + "/operator.kubeconfig";

@@ -1,6 +1,7 @@
 #include "runtime/cli/plugins.hpp"
 
 #include "runtime/cli/paths.hpp"
+#include "runtime/plugin/inspect.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -84,6 +85,19 @@ std::vector<ChosenPlugin> choose_plugins(const config::OperatorConfig& config,
         }
     }
     return chosen;
+}
+
+Result<std::vector<plugin::Manifest>> manifests_of(const std::vector<std::string>& files) {
+    std::vector<plugin::Manifest> manifests;
+    for (const std::string& file : files) {
+        plugin::Report report = plugin::inspect(file);
+        if (!report.loadable()) {
+            return fail(Code::invalid,
+                        report.problems.empty() ? file + " is no plugin" : report.problems.front());
+        }
+        manifests.push_back(std::move(*report.manifest));
+    }
+    return manifests;
 }
 
 Result<plugin::GateSet> gates_for(const plugin::Manifest& manifest,

@@ -29,6 +29,10 @@ std::vector<ChosenPlugin> choose_plugins(const config::OperatorConfig& config,
                                          const std::vector<std::string>& directories,
                                          std::vector<std::string>& missing);
 
+// The manifests of plugin files, read without running code. Errors: invalid, the first file that
+// cannot be loaded, with the reason.
+Result<std::vector<plugin::Manifest>> manifests_of(const std::vector<std::string>& files);
+
 // The set of gates for a manifest under the configured overrides; warnings are appended. Errors:
 // invalid, names the plugin, the gate and those there are.
 Result<plugin::GateSet> gates_for(const plugin::Manifest& manifest,

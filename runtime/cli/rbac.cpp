@@ -1,32 +1,22 @@
 #include "runtime/cli/rbac.hpp"
 
+#include "runtime/plugin/inspect.hpp"
+
 #include <algorithm>
 
 namespace capstan::cli {
-namespace {
-
-json::Value strings(const std::vector<std::string>& texts) {
-    json::Value out = json::list();
-    for (const std::string& text : texts) {
-        out.push_back(text);
-    }
-    return out;
-}
-
-}  // namespace
-
 json::Value cluster_role(const std::string& name,
                          const std::vector<plugin::Manifest>& manifests,
                          bool reviews) {
     json::Value rules = json::list();
     const auto add = [&](const plugin::PermissionRule& rule) {
         json::Value made = {
-            {"apiGroups", strings(rule.groups)},
-            {"resources", strings(rule.resources)},
-            {"verbs", strings(rule.verbs)},
+            {"apiGroups", plugin::list_of(rule.groups)},
+            {"resources", plugin::list_of(rule.resources)},
+            {"verbs", plugin::list_of(rule.verbs)},
         };
         if (!rule.resource_names.empty()) {
-            made.set("resourceNames", strings(rule.resource_names));
+            made.set("resourceNames", plugin::list_of(rule.resource_names));
         }
         const json::Array& present = *rules.if_array();
         if (std::find(present.begin(), present.end(), made) == present.end()) {

@@ -1,26 +1,19 @@
 #include "runtime/cli/webhook_configuration.hpp"
 
 #include "runtime/cli/local_identity.hpp"
+#include "runtime/plugin/inspect.hpp"
 
 namespace capstan::cli {
 namespace {
-
-json::Value strings(const std::vector<std::string>& texts) {
-    json::Value out = json::list();
-    for (const std::string& text : texts) {
-        out.push_back(text);
-    }
-    return out;
-}
 
 json::Value rules_of(const plugin::WebhookSpec& webhook) {
     json::Value rules = json::list();
     for (const plugin::WebhookRule& rule : webhook.rules) {
         rules.push_back({
-            {"apiGroups", strings(rule.groups)},
-            {"apiVersions", strings(rule.versions)},
-            {"resources", strings(rule.resources)},
-            {"operations", strings(rule.operations)},
+            {"apiGroups", plugin::list_of(rule.groups)},
+            {"apiVersions", plugin::list_of(rule.versions)},
+            {"resources", plugin::list_of(rule.resources)},
+            {"operations", plugin::list_of(rule.operations)},
             {"scope", rule.scope},
         });
     }

@@ -1,6 +1,7 @@
 #include "runtime/kube/compact_text.hpp"
 
 #include "runtime/kube/json_scan.hpp"
+#include "runtime/kube/raw_json.hpp"
 #include "runtime/obs/utf8.hpp"
 
 #include <algorithm>
@@ -98,57 +99,11 @@ bool CompactText::word(std::string_view expected) {
     return true;
 }
 
-bool CompactText::skip_string() {
-    for (++at_;;) {
-        at_ = scan::plain_end(at_, end_);
-        if (at_ == end_) {
-            return false;
-        }
-        const char c = *at_++;
-        if (c == '"') {
-            return true;
-        }
-        if (c == '\\') {
-            at_ += at_ < end_ ? 1 : 0;
-        }
-    }
-}
-
 bool CompactText::skip() {
-    std::size_t open = 0;
     space();
-    while (at_ < end_) {
-        const char c = *at_;
-        if (c == '"') {
-            if (!skip_string()) {
-                return false;
-            }
-        } else if (c == '{' || c == '[') {
-            ++open;
-            ++at_;
-            continue;
-        } else if (c == '}' || c == ']') {
-            if (open == 0) {
-                return false;
-            }
-            --open;
-            ++at_;
-        } else {
-            ++at_;
-            if (open == 0) {  // a number or a word: to its end
-                while (at_ < end_ &&
-                       std::string_view(",}] \t\r\n").find(*at_) == std::string_view::npos) {
-                    ++at_;
-                }
-            } else {
-                continue;
-            }
-        }
-        if (open == 0) {
-            return true;
-        }
-    }
-    return false;
+    const std::size_t length = raw::value_length({at_, static_cast<std::size_t>(end_ - at_)});
+    at_ += length;
+    return length > 0;
 }
 
 }  // namespace capstan::kube

@@ -37,7 +37,6 @@ protected:
 
 private:
     bool escape(const char*& run);
-    bool skip_string();
     void copy(const char* from) { out_.append(from, static_cast<std::size_t>(at_ - from)); }
 };
 

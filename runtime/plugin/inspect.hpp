@@ -37,4 +37,7 @@ Report inspect(const std::string& path, const InspectOptions& options = {});
 std::string to_text(const Report& report);  // for a person; ends with a newline
 json::Value to_json(const Report& report);
 
+// An array of strings.
+json::Value list_of(const std::vector<std::string>& parts);
+
 }  // namespace capstan::plugin

@@ -13,14 +13,6 @@ std::string joined(const std::vector<std::string>& parts) {
     return text.empty() ? "none" : text;
 }
 
-json::Value list_of(const std::vector<std::string>& parts) {
-    json::Array items;
-    for (const std::string& part : parts) {
-        items.emplace_back(part);
-    }
-    return json::Value(std::move(items));
-}
-
 template <class Items>
 std::string names_of(const Items& items) {
     std::vector<std::string> names;
@@ -124,6 +116,14 @@ json::Value elf_json(const ElfFacts& facts) {
 }
 
 }  // namespace
+
+json::Value list_of(const std::vector<std::string>& parts) {
+    json::Array items;
+    for (const std::string& part : parts) {
+        items.emplace_back(part);
+    }
+    return json::Value(std::move(items));
+}
 
 std::string to_text(const Report& report) {
     std::string text = "file:         " + report.path + "\n";

@@ -1,8 +1,8 @@
 #include "runtime/plugin/manifest.hpp"
+#include "runtime/plugin/testing_manifest.hpp"
 
 #include <gtest/gtest.h>
 
-#include <ostream>
 #include <string>
 
 namespace capstan::plugin {
@@ -50,26 +50,11 @@ TEST(ManifestWebhooks, PathsFollowTheConvention) {
               "/mutate-druid-gardener-cloud-v1alpha1-etcd");
 }
 
-struct Row {
-    const char* name;
-    const char* cut;   // text of kManifest
-    const char* with;  // what replaces it
-    const char* problem;
-};
-std::ostream& operator<<(std::ostream& out, const Row& row) {
-    return out << row.name;
-}
+using Row = ManifestRow;
 class RefusedWebhook : public testing::TestWithParam<Row> {};
 
 TEST_P(RefusedWebhook, SaysWhatAndWhere) {
-    std::string text(kManifest);
-    const std::size_t at = text.find(GetParam().cut);
-    ASSERT_NE(at, std::string::npos);
-    text.replace(at, std::string_view(GetParam().cut).size(), GetParam().with);
-    Problems problems;
-    EXPECT_FALSE(parse_manifest(text, {}, problems));
-    ASSERT_FALSE(problems.empty());
-    EXPECT_EQ(problems.lines().front(), GetParam().problem);
+    expect_refused(kManifest, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,5 +1,7 @@
 #include "test/sim/api_handler.hpp"
 
+#include "capstan/json.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -203,6 +205,24 @@ void ApiHost::cut(const std::shared_ptr<Feed>& feed, const WatchFault& fault) {
         feed->watch.reset();
         feed->exchange.reset();
     });
+}
+
+int ApiHost::put_config_map(const std::string& name, const std::string& value) {
+    const std::string path = "/api/v1/namespaces/ns/configmaps";
+    const json::Value data = {{"value", value}};
+    const json::Value object = {
+        {"apiVersion", "v1"},
+        {"kind", "ConfigMap"},
+        {"metadata", {{"name", name}, {"namespace", "ns"}}},
+        {"data", data},
+    };
+    const auto created = ask("POST", path, json::dump(object));
+    if (created.status != 409) {
+        return created.status;
+    }
+    const json::Value patch = {{"data", data}};
+    return ask("PATCH", path + "/" + name, json::dump(patch), "application/merge-patch+json")
+        .status;
 }
 
 }  // namespace capstan::test

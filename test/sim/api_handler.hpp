@@ -48,6 +48,8 @@ public:
                            std::string target,
                            std::string body = {},
                            std::string content_type = "application/json");
+    // Makes or changes ConfigMap ns/`name`: data {value: `value`}. The status code.
+    int put_config_map(const std::string& name, const std::string& value);
 
     // Asked for each piece of an open watch (one event, seldom more); empty: no faults.
     std::function<WatchFault(std::string_view lines)> watch_faults;

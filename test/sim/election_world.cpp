@@ -221,19 +221,7 @@ std::string ElectionWorld::holder() {
 }
 
 int ElectionWorld::put(const std::string& name, const std::string& value) {
-    const std::string path = "/api/v1/namespaces/ns/configmaps";
-    const json::Value data = {{"value", value}};
-    const json::Value object = {{"apiVersion", "v1"},
-                                {"kind", "ConfigMap"},
-                                {"metadata", {{"name", name}, {"namespace", "ns"}}},
-                                {"data", data}};
-    const auto created = api.ask("POST", path, json::dump(object));
-    if (created.status != 409) {
-        return created.status;
-    }
-    const json::Value patch = {{"data", data}};
-    return api.ask("PATCH", path + "/" + name, json::dump(patch), "application/merge-patch+json")
-        .status;
+    return api.put_config_map(name, value);
 }
 
 std::string ElectionWorld::secret(const std::string& name) {

@@ -302,21 +302,7 @@ bool World::run_until(const std::function<bool()>& done, std::chrono::nanosecond
 }
 
 int World::put_config_map(const std::string& name, const std::string& value) {
-    const std::string path = "/api/v1/namespaces/ns/configmaps";
-    const json::Value data = {{"value", value}};
-    const json::Value object = {
-        {"apiVersion", "v1"},
-        {"kind", "ConfigMap"},
-        {"metadata", {{"name", name}, {"namespace", "ns"}}},
-        {"data", data},
-    };
-    const auto created = api.ask("POST", path, json::dump(object));
-    if (created.status != 409) {
-        return created.status;
-    }
-    const json::Value patch = {{"data", data}};
-    return api.ask("PATCH", path + "/" + name, json::dump(patch), "application/merge-patch+json")
-        .status;
+    return api.put_config_map(name, value);
 }
 
 int World::remove(const std::string& path) {
