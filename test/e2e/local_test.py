@@ -30,17 +30,20 @@ def settled(cluster, quiet=4.0, limit=60.0):
     """The versions once every pod is ready and nothing has been written for `quiet` seconds: tests before this one may
     have left a member that is still coming back."""
     end = time.monotonic() + limit
-    seen, since = None, time.monotonic()
+    seen, since, writes = {}, time.monotonic(), {}
     while time.monotonic() < end:
         now = versions(cluster.api())
-        pods = cluster.api().items("/api/v1/pods")
-        ready = all(c["status"] == "True" for p in pods for c in p["status"].get("conditions", []) if c["type"] == "Ready")
-        if now != seen or not ready:
+        waiting = [p["metadata"]["name"] for p in cluster.api().items("/api/v1/pods")
+                   for c in p["status"].get("conditions", []) if c["type"] == "Ready" and c["status"] != "True"]
+        changed = [key for key in set(seen) | set(now) if seen.get(key) != now.get(key)]
+        if changed or waiting:
+            for key in changed if seen else []:
+                writes[key] = writes.get(key, 0) + 1
             seen, since = now, time.monotonic()
         elif time.monotonic() - since >= quiet:
             return now
         time.sleep(0.2)
-    raise AssertionError(f"the cluster did not settle in {limit} s")
+    raise AssertionError(f"the cluster did not settle in {limit} s: pods not ready {waiting}, writes seen {writes}\n{cluster.tail()}")
 
 
 class ThreeMembers(ThreeMembersMixin, unittest.TestCase):
