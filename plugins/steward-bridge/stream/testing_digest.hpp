@@ -25,7 +25,7 @@ private:
             if (!digest_->update({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
                 return fail(Code::internal, "the digest was not updated");
             }
-            return {};
+            return ok();
         }
         Result<std::string> finish() override { return digest_->finish(); }
 
