@@ -1,5 +1,7 @@
 #include "plugins/steward-bridge/snapshot/chain.hpp"
 
+#include "plugins/steward-bridge/snapshot/damaged.hpp"
+
 #include <algorithm>
 
 namespace capstan::steward {
@@ -69,18 +71,31 @@ Chain link(const SnapshotRecord& full, const Records& deltas, const ChainOptions
     return chain;
 }
 
+// "<key>: <why>", once, and without advice: the caller has its own.
+std::string named(const std::string& key, std::string_view why) {
+    if (why.ends_with(kDamagedRemedy)) {
+        why.remove_suffix(kDamagedRemedy.size());
+    }
+    return (why.starts_with(key) ? "" : key + ": ") + std::string(why);
+}
+
 // Why the newest full does not lead to the end.
 std::string reason(const Chain& newest, const ChainOptions& options) {
     for (const auto& [key, why] : options.damaged) {
         const auto record = parse_snapshot_key(key);
         if (record && record.value().last_revision > newest.reaches) {
-            return key + ": " + why;
+            return named(key, why);
         }
     }
     if (newest.gap) {
         return revisions(newest.gap->from, newest.gap->to) + " are in no snapshot, between " +
                (newest.deltas.empty() ? newest.full.key() : newest.deltas.back().key()) + " and " +
                newest.unreachable.front().key();
+    }
+    for (const SkippedKey& skipped : options.skipped) {
+        if (skipped.last_revision > newest.reaches) {
+            return named(skipped.key, skipped.reason);
+        }
     }
     return "revisions after " + std::to_string(newest.reaches) + " are in no usable snapshot";
 }
@@ -90,19 +105,26 @@ auto refused(std::string message) {
 }
 
 Result<Chain> no_full(const std::vector<SnapshotRecord>& snapshots, const ChainOptions& options) {
+    for (const SkippedKey& skipped : options.skipped) {
+        if (skipped.last_revision > 0) {
+            return refused("no full snapshot can be read: " + named(skipped.key, skipped.reason));
+        }
+    }
     if (snapshots.empty()) {
         return fail(Code::not_found, "there is no snapshot");
     }
     for (const auto& [key, why] : options.damaged) {
         const auto record = parse_snapshot_key(key);
         if (record && record.value().kind == SnapshotKind::full) {
-            return refused("no full snapshot can be used: " + key + ": " + why);
+            return refused("no full snapshot can be used: " + named(key, why));
         }
     }
+    const std::string where =
+        options.to_revision ? "at or below revision " + std::to_string(*options.to_revision) + " "
+                            : "";
     return refused("there are deltas up to revision " +
-                   std::to_string(snapshots.back().last_revision) + ", the newest " +
-                   snapshots.back().key() +
-                   ", but no full snapshot up to the revision wanted to build on");
+                   std::to_string(snapshots.back().last_revision) + ", but no full snapshot " +
+                   where + "to build on");
 }
 
 }  // namespace
@@ -134,6 +156,9 @@ Result<Chain> choose_chain(const std::vector<SnapshotRecord>& snapshots,
     std::int64_t end = 0;
     for (const SnapshotRecord& record : snapshots) {
         end = std::max(end, record.last_revision);
+    }
+    for (const SkippedKey& skipped : options.skipped) {
+        end = std::max(end, skipped.last_revision);
     }
     const std::int64_t target = options.to_revision.value_or(end);
     if (!snapshots.empty() && target > end) {

@@ -46,7 +46,10 @@ struct Chain {
 struct ChainOptions {
     std::optional<std::int64_t> to_revision;  // deltas beyond it are left out as redundant
     std::map<std::string, std::int64_t> base_revisions;  // key of a full -> revision inside
-    std::map<std::string, std::string> damaged;          // key -> why it cannot be used
+    // key -> why it cannot be used: the message of the error met
+    std::map<std::string, std::string> damaged;
+    // Of the listing: what cannot be read counts as lost when nothing else holds it.
+    std::vector<SkippedKey> skipped;
 };
 
 // The chain that starts at `full`, out of all of `snapshots`.
@@ -56,8 +59,8 @@ Chain chain_from(const SnapshotRecord& full,
 
 // The chain to restore: the newest full that is whole. An older one only when its chain reaches the
 // end of everything there is, or `to_revision`; never a silent loss. Errors: not_found (no snapshot
-// at all), invalid: names the damaged object or the gap, the revision that can be reached and how
-// to ask for it.
+// at all, readable or not), invalid: names the damaged object or the gap, the revision that can be
+// reached and how to ask for it.
 Result<Chain> choose_chain(const std::vector<SnapshotRecord>& snapshots,
                            const ChainOptions& options = {});
 

@@ -1,5 +1,7 @@
 #include "plugins/steward-bridge/snapshot/chain.hpp"
 
+#include "plugins/steward-bridge/snapshot/damaged.hpp"
+
 #include <gtest/gtest.h>
 
 namespace capstan::steward {
@@ -135,8 +137,39 @@ TEST(Chain, EndsAtTheRevisionWanted) {
     EXPECT_EQ(names(choose_chain(all, {.to_revision = 20}).value().deltas), "");
     EXPECT_EQ(choose_chain(all, {.to_revision = 40}).value().full.name, "Full-0-40-6");
     EXPECT_NE(error_of(all, {.to_revision = 51}).find("beyond 50"), std::string::npos);
-    EXPECT_NE(error_of(all, {.to_revision = 19}).find("no full snapshot up to the revision wanted"),
+    EXPECT_NE(error_of(all, {.to_revision = 19}).find("no full snapshot at or below revision 19"),
               std::string::npos);
+}
+
+// An object with an unknown suffix may be the only one that holds its revisions.
+TEST(Chain, CountsWhatCannotBeRead) {
+    const auto listing = read_listing({{.key = "p/v2/Full-0-20-3.gz"},
+                                       {.key = "p/v2/Incr-21-25-4.gz"},
+                                       {.key = "p/v2/Incr-21-25-4.final.gz"},
+                                       {.key = "p/v2/Incr-26-90-5.gz.part"},
+                                       {.key = "p/v2/Full-0-90-5.tmp"},
+                                       {.key = "p/v2/Incr-26-90-5.partial"},
+                                       {.key = "p/Full-0-90-5.zst"}});
+    EXPECT_TRUE(choose_chain(listing.snapshots, {.skipped = listing.skipped}));
+    const auto other =
+        read_listing({{.key = "p/v2/Full-0-20-3.gz"}, {.key = "p/v2/Full-0-90-5.zst"}});
+    EXPECT_EQ(other.skipped[0].last_revision, 90);
+    const std::string error = error_of(other.snapshots, {.skipped = other.skipped});
+    EXPECT_NE(error.find("p/v2/Full-0-90-5.zst: its suffix"), std::string::npos) << error;
+    EXPECT_NE(error.find("--to-revision 20"), std::string::npos) << error;
+    EXPECT_TRUE(choose_chain(other.snapshots, {.to_revision = 20, .skipped = other.skipped}));
+    // Alone, it is no empty store either.
+    const auto alone = read_listing({{.key = "p/v2/Full-0-90-5.zst"}});
+    EXPECT_NE(error_of(alone.snapshots, {.skipped = alone.skipped}).find("p/v2/Full-0-90-5.zst"),
+              std::string::npos);
+}
+
+TEST(Chain, NamesADamagedObjectOnce) {
+    const auto all = snapshots({"Full-0-20-3", "Incr-21-25-4"});
+    const Error error = damaged("p/v2/Incr-21-25-4", "it is cut");
+    EXPECT_EQ(error_of(all, {.damaged = {{"p/v2/Incr-21-25-4", error.message}}}),
+              "revision 25 cannot be restored: p/v2/Incr-21-25-4 is damaged: it is cut; "
+              "--to-revision 20 restores what is whole, from p/v2/Full-0-20-3");
 }
 
 TEST(Chain, NeedsAFull) {

@@ -6,7 +6,7 @@ Error damaged(std::string_view object, std::string_view what) {
     std::string text(object);
     text += " is damaged: ";
     text += what;
-    text += "; `capstan backup verify` tells what can still be restored";
+    text += kDamagedRemedy;
     return Error{Code::invalid, std::move(text), std::chrono::milliseconds{0}};
 }
 

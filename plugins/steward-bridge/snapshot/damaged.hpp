@@ -11,7 +11,11 @@
 
 namespace capstan::steward {
 
-// "<object> is damaged: <what>; `capstan backup verify` tells what can still be restored".
+// What a person can do about it; ends every damaged() message.
+inline constexpr std::string_view kDamagedRemedy =
+    "; `capstan backup verify` tells what can still be restored";
+
+// "<object> is damaged: <what>" and the remedy.
 Error damaged(std::string_view object, std::string_view what);
 
 }  // namespace capstan::steward

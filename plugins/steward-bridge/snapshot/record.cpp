@@ -16,6 +16,7 @@ using std::chrono::seconds;
 constexpr std::int64_t kSecondsMax = 7'258'118'400;  // the year 2200; WallTime ends in 2262
 constexpr std::string_view kFinal = ".final";
 constexpr std::string_view kBackupDir = "Backup-";
+constexpr std::array<std::string_view, 3> kLeftovers{".tmp", ".part", ".partial"};
 constexpr std::string_view kFenceDir = "capstan", kFenceName = "delta-";
 
 bool is_digits(std::string_view text) {
@@ -103,6 +104,22 @@ std::optional<Fence> parse_fence(std::string_view key) {
     }
     const auto start = number(name.substr(kFenceName.size()));
     return start ? std::optional(Fence{std::string(key), *start}) : std::nullopt;
+}
+
+// The last revision of a name that is right but for its suffix, 0 of any other.
+std::int64_t promised_revision(std::string_view key) {
+    for (const std::string_view leftover : kLeftovers) {
+        if (key.ends_with(leftover)) {
+            return 0;
+        }
+    }
+    const std::size_t slash = key.rfind('/');
+    const std::size_t dot = key.find('.', slash == std::string_view::npos ? 0 : slash);
+    if (dot == std::string_view::npos) {
+        return 0;
+    }
+    const auto record = parse_snapshot_key(key.substr(0, dot));
+    return record ? record.value().last_revision : 0;
 }
 
 std::string with_width(std::int64_t revision) {
@@ -210,7 +227,8 @@ SnapshotListing read_listing(const std::vector<ListedObject>& objects) {
         }
         auto record = parse_snapshot_key(object.key);
         if (!record) {
-            listing.skipped.push_back({object.key, std::move(record).error().message});
+            listing.skipped.push_back(
+                {object.key, std::move(record).error().message, promised_revision(object.key)});
             continue;
         }
         record.value().bytes = object.bytes;

@@ -69,6 +69,9 @@ struct ListedObject {
 struct SkippedKey {
     std::string key;
     std::string reason;
+    // What a name promises that is right but for a suffix nobody here knows; 0 otherwise, and for
+    // what uploads leave behind (.tmp, .part, .partial).
+    std::int64_t last_revision{0};
 };
 
 // Keeps deltas that start at one revision from being written twice.
