@@ -167,6 +167,17 @@ TEST(DeltaReader, NeedsNoName) {
     EXPECT_FALSE(read_events("[" PUT("YQ==", "7") "," PUT("Yg==", "9") "]"));
 }
 
+// The number ends the text and is whole: only what follows is missing.
+TEST(DeltaReader, EndsInANumber) {
+    for (const std::size_t piece : {0, 1, 5}) {
+        const auto events = read_events(R"([{"etcdEvent":{"kv":{"lease":-92)", {}, piece);
+        ASSERT_FALSE(events);
+        EXPECT_NE(events.error().message.find("it ends where '}' must be at byte 32"),
+                  std::string::npos)
+            << events.error().message;
+    }
+}
+
 TEST(DeltaReader, SkipsDeepNestingUpToALimit) {
     const auto nested = [](std::size_t depth) {
         return R"([{"x":)" + std::string(depth, '[') + std::string(depth, ']') +

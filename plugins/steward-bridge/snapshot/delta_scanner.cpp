@@ -165,10 +165,14 @@ bool DeltaScanner::read_integer(std::int64_t& value) {
             ++end;
         }
         const std::size_t size = static_cast<std::size_t>(end - at_);
-        if (end != end_ || size > kIntegerCharsMax || !fill()) {
+        if (end != end_ || size > kIntegerCharsMax) {
             break;
         }
-        end = at_ + size;
+        const bool more = fill();
+        end = at_ + size;  // the window has moved, also at the end
+        if (!more) {
+            break;
+        }
     }
     if (error_) {
         return false;
