@@ -14,6 +14,8 @@ namespace capstan::steward {
 struct Credentials {
     std::string access_key, secret_key;
     std::string session_token;  // empty: long-lived keys
+
+    friend bool operator==(const Credentials&, const Credentials&) = default;
 };
 
 struct Signing {

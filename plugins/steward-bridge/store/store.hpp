@@ -3,7 +3,7 @@
 // Keys are relative to the container, without a slash in front: "etcd-main/v2/Full-…". An object is
 // there whole or not at all. Every error names the object and the remedy: not_found; forbidden
 // (says which right is missing); unavailable, timeout; overloaded (full, or asked to wait); invalid
-// (the configuration, or damaged data); cancelled. Thread: one at a time per store and what it gave.
+// (the configuration, or damaged data); cancelled. Thread: one at a time per store and its streams.
 #pragma once
 
 #include "plugins/steward-bridge/stream/stream.hpp"
