@@ -1,8 +1,8 @@
 // Backups in an S3 bucket, or in anything that speaks its protocol.
 //
-// Small objects are one PUT, larger ones a multipart upload whose parts are kept in memory until the
-// store has them; each carries its SHA-256. Readers continue where a connection broke. A bucket with
-// versions is listed by its oldest version of each key, as etcd-backup-restore does.
+// Small objects are one PUT, larger ones a multipart upload whose parts are kept in memory until
+// the store has them; each carries its SHA-256. Readers continue where a connection broke. A bucket
+// with versions is listed by its oldest version of each key, as etcd-backup-restore does.
 #pragma once
 
 #include "plugins/steward-bridge/store/s3_client.hpp"

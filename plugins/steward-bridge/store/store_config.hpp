@@ -38,8 +38,8 @@ struct StoreParts {
     Digests& digests;
     Transport& transport;  // S3 only
     Pace& pace;
-    // Local: a container that does not begin with it is below it, as in the sidecar. Empty: the
-    // container is the directory as it is.
+    // Local: containers are below it, also those that begin with a slash, as in the sidecar. Empty:
+    // the container is the directory as it is.
     std::string home{};
     bool make_directory{true};  // Local; a restore must not make an empty one
 };
