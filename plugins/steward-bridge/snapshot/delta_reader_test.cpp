@@ -109,6 +109,8 @@ INSTANTIATE_TEST_SUITE_P(DeltaReader, Refused, testing::Values(
         "there is ']' where the end must be"},
     RefusedRow{"comma_behind", "[" PUT("YQ==", "23") ",]", "where '{' must be"},
     RefusedRow{"zero_byte", R"([{"etcdEvent")" "\x01" R"(:1}])", "a byte of value 1 where ':'"},
+    RefusedRow{"line_break_in_a_string", "[{\"time\":\"a\nb\"}]",
+        "a byte of value 10 where a character of a string must be at byte 11"},
     RefusedRow{"key_twice", R"([{"etcdEvent":{"kv":{"key":"YQ==","key":"YQ=="}}}])",
         R"(member "key" comes twice)"},
     RefusedRow{"event_twice", R"([{"etcdEvent":{"kv":{"key":"YQ=="}},"etcdEvent":{}}])",

@@ -232,6 +232,30 @@ TEST(DeltaWriter, GoesOnInsideTheRevisionThatBrokeOff) {
     EXPECT_EQ(events[3].key, "c");
 }
 
+TEST(DeltaWriter, TellsWhatOtherToolsCannotRestore) {
+    TextSink sink;
+    DeltaWriter many(sink, 1);
+    for (std::uint64_t i = 0; i < kOthersOperationsMax; ++i) {
+        ASSERT_TRUE(many.add({.deleted = true, .key = "k", .mod_revision = 1}));
+    }
+    ASSERT_TRUE(many.add({.deleted = true, .key = "k", .mod_revision = 2}));
+    EXPECT_FALSE(many.beyond_other_tools());
+    for (std::uint64_t i = 0; i < kOthersOperationsMax; ++i) {
+        ASSERT_TRUE(many.add({.deleted = true, .key = "k", .mod_revision = 2}));
+    }
+    EXPECT_TRUE(many.beyond_other_tools());
+    ASSERT_TRUE(many.add({.deleted = true, .key = "k", .mod_revision = 3}));
+    EXPECT_TRUE(many.beyond_other_tools());
+
+    const std::string value(kOthersRevisionBytesMax - 1, 'v');
+    DeltaWriter large(sink, 1);
+    ASSERT_TRUE(large.add(put(1, "k", value)));
+    ASSERT_TRUE(large.add(put(2, "k", value)));
+    EXPECT_FALSE(large.beyond_other_tools());
+    ASSERT_TRUE(large.add(put(2, "l", "")));
+    EXPECT_TRUE(large.beyond_other_tools());
+}
+
 TEST(DeltaWriter, FlushesLongBeforeTheEnd) {
     TextSink sink;
     DeltaWriter writer(sink, 1);

@@ -114,15 +114,27 @@ Result<void> DeltaWriter::put_leases(const DeltaChange& change) {
     return put("}]");
 }
 
+void DeltaWriter::count(const DeltaChange& change) {
+    if (change.mod_revision != last_) {
+        of_revision_ = 0;
+        revision_bytes_ = 0;
+    }
+    last_ = change.mod_revision;
+    settled_ = false;
+    ++of_revision_;
+    const std::uint64_t size = change.key.size() + change.value.size();
+    revision_bytes_ += change.base64 ? size / 4 * 3 : size;
+    beyond_other_tools_ = beyond_other_tools_ || of_revision_ > kOthersOperationsMax ||
+                          revision_bytes_ > kOthersRevisionBytesMax;
+}
+
 Result<void> DeltaWriter::add(const DeltaChange& change) {
     CAPSTAN_TRY(check(change));
     if (change.mod_revision == last_ && to_skip_ > 0) {
         --to_skip_;
         return ok();
     }
-    of_revision_ = change.mod_revision == last_ ? of_revision_ + 1 : 1;
-    last_ = change.mod_revision;
-    settled_ = false;
+    count(change);
     CAPSTAN_TRY(put(events_++ == 0 ? R"([{"etcdEvent":{)" : R"(,{"etcdEvent":{)"));
     if (change.deleted) {
         CAPSTAN_TRY(put(R"("type":1,)"));

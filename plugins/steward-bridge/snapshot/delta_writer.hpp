@@ -15,6 +15,11 @@
 
 namespace capstan::steward {
 
+// What existing tools can restore as one revision: the operations of a transaction, and key and
+// value bytes of a message.
+inline constexpr std::uint64_t kOthersOperationsMax = 10'240;
+inline constexpr std::uint64_t kOthersRevisionBytesMax = std::uint64_t{2} * 1024 * 1024;
+
 class DeltaWriter {
 public:
     // `to` is borrowed. `start`: the revision the first event must have, the last of the snapshot
@@ -41,9 +46,12 @@ public:
     bool settled() const noexcept { return settled_; }
     std::uint64_t events() const noexcept { return events_; }
     std::uint64_t bytes() const noexcept { return bytes_; }  // so far, without the end
+    // A revision in it is over these limits: a full right after it keeps other tools able to restore.
+    bool beyond_other_tools() const noexcept { return beyond_other_tools_; }
 
 private:
     Result<void> check(const DeltaChange& change) const;
+    void count(const DeltaChange& change);
     Result<void> put(std::string_view text);
     Result<void> put_member(std::string_view name, std::int64_t value);
     Result<void> put_base64(std::string_view data, bool encoded);
@@ -57,8 +65,10 @@ private:
     bool settled_{true};
     bool finished_{false};
     std::uint64_t events_{0};
-    std::uint64_t of_revision_{0};  // events of last_ written
-    std::uint64_t to_skip_{0};      // of these, still to come a second time
+    std::uint64_t of_revision_{0};     // events of last_ written
+    std::uint64_t revision_bytes_{0};  // of their keys and values
+    std::uint64_t to_skip_{0};         // of these, still to come a second time
+    bool beyond_other_tools_{false};
     std::uint64_t bytes_{0};
     std::string buffer_;
 };

@@ -75,6 +75,7 @@ TEST(Trailer, OfADatabaseStandsBehindWholeSectors) {
     const TrailerOptions database{.database = true};
     EXPECT_EQ(opened(sealed(noise(1024, 1)), database).value(), noise(1024, 1));
     expect_error(sealed(noise(1000, 1)), "size mod 512", database);
+    expect_error(sealed(noise(1280, 1)), "size mod 512", database);
     // etcd's stream without its digest: the size tells.
     expect_error(noise(1024, 1), "size mod 512", database);
 }
