@@ -62,7 +62,7 @@ def check_includes(path, number, included):
         report(path, number, "only runtime/obs includes spdlog")
     if included.startswith("rapidjson/") and top != "sdk":
         report(path, number, "only capstan/json.hpp touches RapidJSON")
-    if top == "test" or path.stem.endswith("_test"):
+    if top == "test" or path.stem.endswith("_test") or path.stem.startswith("testing_"):
         return
     if top == "runtime":
         folder = parts[1]

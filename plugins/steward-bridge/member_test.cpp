@@ -114,8 +114,8 @@ TEST(Render, MapsAddressesAndPathsAndNothingElse) {
 
 TEST(Render, JoinsARunningClusterAsExisting) {
     const auto text = render_etcd_config(etcd_config(), PodMap(), true);
-    EXPECT_EQ(json::View(json::parse(text.value()).value())["initial-cluster-state"].string_or(""),
-              "existing");
+    const auto rendered = json::parse(text.value());
+    EXPECT_EQ(json::View(rendered.value())["initial-cluster-state"].string_or(""), "existing");
 }
 
 TEST(Render, NamesWhatIsMissing) {

@@ -155,7 +155,8 @@ TEST(Rbac, TheLeaseIsNamed) {
         R"("resourceNames":["capstan"]},)"
         R"({"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["create"]}])");
     EXPECT_EQ(json::View(role)["metadata"]["namespace"].string_or(""), "ns");
-    EXPECT_FALSE(json::View(lease_role("r", "", "capstan"))["metadata"]["namespace"].present());
+    const json::Value cluster_wide = lease_role("r", "", "capstan");
+    EXPECT_FALSE(json::View(cluster_wide)["metadata"]["namespace"].present());
 }
 
 TEST(Election, IdentitiesAreNeverShared) {

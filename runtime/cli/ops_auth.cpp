@@ -187,14 +187,14 @@ struct OpsAuth::Review : std::enable_shared_from_this<OpsAuth::Review> {
              {"kind", "TokenReview"},
              {"spec", {{"token", token}}}},
             [](Review& self, const json::Value& answer) {
-                const auto state = self.state.lock();
+                const auto shared = self.state.lock();
                 const json::View status = json::View(answer)["status"];
-                Known known{state->loop.now() + kTokenTtl, false, {}};
+                Known known{shared->loop.now() + kTokenTtl, false, {}};
                 known.good = status["authenticated"].bool_or(false);
-                if (const json::Value* user = answer.pointer("/status/user"); user != nullptr) {
-                    known.user = *user;
+                if (const json::Value* named = answer.pointer("/status/user"); named != nullptr) {
+                    known.user = *named;
                 }
-                keep(state->tokens, self.digest, known, state->loop.now());
+                keep(shared->tokens, self.digest, known, shared->loop.now());
                 self.who_is(known);
             });
     }
@@ -228,12 +228,12 @@ struct OpsAuth::Review : std::enable_shared_from_this<OpsAuth::Review> {
              {"kind", "SubjectAccessReview"},
              {"spec", std::move(spec)}},
             [key](Review& self, const json::Value& answer) {
-                const auto state = self.state.lock();
+                const auto shared = self.state.lock();
                 const bool allowed = json::View(answer)["status"]["allowed"].bool_or(false);
-                const MonotonicTime now = state->loop.now();
+                const MonotonicTime now = shared->loop.now();
                 const MonotonicTime until =
                     now + (allowed ? std::chrono::seconds(kAllowedTtl) : kRefusedTtl);
-                keep(state->decisions, key, {until, allowed, {}}, now);
+                keep(shared->decisions, key, {until, allowed, {}}, now);
                 self.conclude(allowed);
             });
     }

@@ -76,6 +76,7 @@ struct Controller::Worker {
 struct Controller::WatchState {
     const plugin::Watch* watch{nullptr};
     cache::WatchSpec spec;
+    kube::Parts parts;  // what predicate and map rule look at
     std::unique_ptr<cache::WatchHandle> handle;
     // shared with readers on workers
     std::shared_ptr<std::atomic<bool>> synced{std::make_shared<std::atomic<bool>>(false)};

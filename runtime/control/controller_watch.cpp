@@ -78,6 +78,8 @@ Result<void> Controller::prepare() {
         state->spec.gvk = watch.gvk;
         if (watch.metadata_only) {
             state->spec.projection.keep = {"/metadata"};
+        } else {
+            state->spec.projection.keep = watch.keep;
         }
         const std::string where = label_ + ": watch of " + watch.gvk.to_string();
         const auto fill = [&](const std::optional<plugin::ValueSource>& source,
@@ -99,6 +101,11 @@ Result<void> Controller::prepare() {
             state->spec.field_selector +=
                 (state->spec.field_selector.empty() ? "" : ",") + field + "=" + value;
         }
+        std::vector<std::string> looked_at = watch.predicate.looks_at();
+        for (std::string& pointer : plugin::looks_at(watch.map)) {
+            looked_at.push_back(std::move(pointer));
+        }
+        state->parts = kube::Parts::of(looked_at);
         const std::string gvk = watch.gvk.to_string();
         const auto counter = [&](std::string_view outcome) {
             return &unit_.core()->metrics.events.with({gvk, unit_.manifest().id, outcome});
@@ -128,6 +135,7 @@ void Controller::scope_watches() {
             one->watch = state->watch;
             one->spec = state->spec;
             one->spec.ns = ns;
+            one->parts = state->parts;
             one->filtered = state->filtered;
             one->passed = state->passed;
             one->forced = state->forced;
@@ -155,7 +163,7 @@ Result<void> Controller::start_watches(std::vector<ReadStore>& stores) {
         request.on_state = [this, watch](const cache::WatchState& now) { on_state(*watch, now); };
         CAPSTAN_TRY(state->handle, unit_.core()->parts.cache.watch(std::move(request)));
         stores.push_back({state->watch->gvk,
-                          state->watch->metadata_only,
+                          !state->spec.projection.keep.empty(),
                           state->handle->store(),
                           state->synced});
         on_state(*watch, state->handle->state());
@@ -208,19 +216,20 @@ std::string Controller::waiting_for() const {
 }
 
 void Controller::on_event(WatchState& watch, const cache::Event& event) {
-    // Parsed here and not in the cache: a watch without subscribers that look inside costs nothing.
+    // Parsed here and not in the cache, and only what somebody looks at: most events change nothing
+    // that matters.
     json::Value old_object;
     json::Value new_object;
     plugin::EventView view;
     view.type = type_of(event.type);
     if (event.new_object != nullptr) {
-        new_object = event.new_object->parse();
+        new_object = event.new_object->parse(watch.parts);
         view.new_object = &new_object;
     }
     if (event.type == cache::EventType::resync) {
         view.old_object = view.new_object;
     } else if (event.old_object != nullptr) {
-        old_object = event.old_object->parse();
+        old_object = event.old_object->parse(watch.parts);
         view.old_object = &old_object;
     }
     view.config = &unit_.plugin().config;

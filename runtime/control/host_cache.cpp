@@ -137,7 +137,10 @@ capstan_rc field(const capstan_obj* handle, capstan_str pointer, capstan_str* ra
     }
     const auto found = reference->object->field(view(pointer));
     if (!found) {
-        return report(CAPSTAN_E_NOT_FOUND, text(pointer) + " is absent");
+        return report(CAPSTAN_E_NOT_FOUND,
+                      text(pointer) + (reference->object->projected()
+                                           ? " is absent, or not kept by the watch (\"keep\")"
+                                           : " is absent"));
     }
     *raw_json = str(*found);
     return CAPSTAN_OK;

@@ -83,9 +83,9 @@ void Unit::start() {
             return;
         }
     }
-    // Whole objects before metadata, so that reads prefer them.
+    // Whole objects before parts of them, so that reads prefer them.
     std::stable_sort(stores_.begin(), stores_.end(), [](const ReadStore& a, const ReadStore& b) {
-        return a.metadata_only < b.metadata_only;
+        return a.projected < b.projected;
     });
     auto thread = core_->parts.threads.start(short_name_ + "/supervisor",
                                              [self = shared_from_this()] { self->supervise(); });

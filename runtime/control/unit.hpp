@@ -27,7 +27,7 @@ namespace capstan::control {
 // A store of this plugin's watches, for reads from workers.
 struct ReadStore {
     GroupVersionKind gvk;
-    bool metadata_only{false};
+    bool projected{false};  // it keeps a part of each object
     std::shared_ptr<const cache::Store> store;
     std::shared_ptr<const std::atomic<bool>> synced;  // shared with the watch on the loop
 };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace capstan::kube {
@@ -27,12 +28,13 @@ public:
     std::size_t length() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
 
 private:
-    enum class Place { root, metadata, annotations };
+    enum class Place { root, metadata, annotations, part };
 
     bool filtered(Place place);
     bool filtered_value(Place place, std::string_view key);
     bool annotations(std::size_t mark, bool& kept);
     bool dropped(Place place, std::string_view key) const;
+    bool kept_whole(std::string_view member) const;
     bool complete_kind(bool any_member);
 
     bool value();  // validated and copied
@@ -56,6 +58,7 @@ private:
     bool has_api_version_{false};
     bool has_metadata_{false};
     std::vector<std::string_view> keys_;  // of all objects that are open
+    std::string_view part_of_;            // the member of the root that is kept in part
 };
 
 bool Copy::root() {
@@ -63,7 +66,33 @@ bool Copy::root() {
     return filtered(Place::root) && has_metadata_;
 }
 
+// "/spec/replicas" -> "spec", "replicas"; the second is empty for "/spec".
+std::pair<std::string_view, std::string_view> tokens_of(std::string_view pointer) {
+    const std::size_t second = pointer.find('/', 1);
+    return second == std::string_view::npos
+               ? std::pair(pointer.substr(1), std::string_view())
+               : std::pair(pointer.substr(1, second - 1), pointer.substr(second + 1));
+}
+
+bool Copy::kept_whole(std::string_view member) const {
+    return std::any_of(projection_.keep.begin(), projection_.keep.end(), [&](const auto& pointer) {
+        return tokens_of(pointer) == std::pair(member, std::string_view());
+    });
+}
+
 bool Copy::dropped(Place place, std::string_view key) const {
+    if (place == Place::root && !projection_.keep.empty() && key != "apiVersion" && key != "kind" &&
+        key != "metadata") {
+        return std::none_of(projection_.keep.begin(),
+                            projection_.keep.end(),
+                            [&](const auto& pointer) { return tokens_of(pointer).first == key; });
+    }
+    if (place == Place::part) {
+        return std::find_if(
+                   projection_.keep.begin(), projection_.keep.end(), [&](const auto& pointer) {
+                       return tokens_of(pointer) == std::pair(part_of_, key);
+                   }) == projection_.keep.end();
+    }
     return (place == Place::metadata && key == "managedFields" &&
             projection_.drop_managed_fields) ||
            (place == Place::annotations && key == kLastApplied);
@@ -120,6 +149,11 @@ bool Copy::filtered_value(Place place, std::string_view key) {
         if (key == "metadata") {
             has_metadata_ = true;
             return filtered(Place::metadata);
+        }
+        space();
+        if (!projection_.keep.empty() && at_ < end_ && *at_ == '{' && !kept_whole(key)) {
+            part_of_ = key;
+            return filtered(Place::part);
         }
     }
     return value();
@@ -268,7 +302,12 @@ std::optional<std::size_t> compact_copy(std::string_view text,
                                         const Projection& projection,
                                         const GroupVersionKind* gvk,
                                         std::string& out) {
-    if (!projection.keep.empty()) {
+    const bool deep =
+        std::any_of(projection.keep.begin(), projection.keep.end(), [](const std::string& pointer) {
+            return !pointer.starts_with('/') || pointer.find('~') != std::string::npos ||
+                   std::count(pointer.begin(), pointer.end(), '/') > 2 || pointer.ends_with('/');
+        });
+    if (deep) {
         return std::nullopt;
     }
     Copy copy(text, projection, gvk, out);

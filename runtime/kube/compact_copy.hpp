@@ -2,10 +2,11 @@
 // and without a tree: the way of every object from a list or a watch into the store.
 //
 // Only the usual form is handled: well-formed text as json::parse() accepts it, no real numbers, no
-// integers beyond 64 bits, no escape sequences but the short ones and those of < > &, no
-// `keep` list. Anything else is `unusual`, and the caller lets json::parse() and Object::make() say
-// what it is. For what is handled the copy equals byte for byte what they give (a test and a fuzz
-// target compare). What is dropped is skipped by its outline and not checked further.
+// integers beyond 64 bits, no escape sequences but the short ones and those of < > &, a `keep` list
+// of pointers with one or two plain tokens. Anything else is `unusual`, and the caller lets
+// json::parse() and Object::make() say what it is. For what is handled the copy equals byte for
+// byte what they give (a test and a fuzz target compare). What is dropped is skipped by its outline
+// and not checked further.
 // Thread: any; not shared.
 #pragma once
 

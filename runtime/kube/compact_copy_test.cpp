@@ -33,6 +33,38 @@ std::string thing(std::string_view rest) {
            std::string(rest) + "}";
 }
 
+TEST(Kept, TheSameWayOrTheOther) {
+    const std::string text = thing(
+        R"("spec":{"size":3,"image":"a","deep":{"x":1,"y":[{"z":2}]}},"status":{"phase":"up"},"data":[1,2],"x":null)");
+    struct Row {
+        std::vector<std::string> keep;
+        const char* rest;
+        bool quick{true};
+    };
+    const Row rows[] = {
+        {{"/metadata"}, ""},
+        {{"/spec"}, R"(,"spec":{"size":3,"image":"a","deep":{"x":1,"y":[{"z":2}]}})"},
+        {{"/spec/size"}, R"(,"spec":{"size":3})"},
+        {{"/status", "/spec/size", "/spec/image"},
+         R"(,"spec":{"size":3,"image":"a"},"status":{"phase":"up"})"},
+        {{"/spec/size", "/spec"}, R"(,"spec":{"size":3,"image":"a","deep":{"x":1,"y":[{"z":2}]}})"},
+        {{"/spec/none"}, R"(,"spec":{})"},
+        {{"/data/0"}, R"(,"data":[1,2])"},
+        {{"/x/y"}, R"(,"x":null)"},
+        {{"/spec/deep/y"}, R"(,"spec":{"deep":{"y":[{"z":2}]}})", false},
+    };
+    for (const Row& row : rows) {
+        const Projection projection{true, true, row.keep};
+        const std::string wanted =
+            R"({"apiVersion":"g.io/v1","kind":"Thing","metadata":{"name":"a"})" +
+            std::string(row.rest) + "}";
+        EXPECT_EQ(by_tree(text, projection), wanted) << row.rest;
+        EXPECT_EQ(by_copy(text, projection), row.quick ? std::optional(wanted) : std::nullopt)
+            << row.rest;
+        EXPECT_TRUE(Object::decode(text, projection, &kGvk).value()->projected());
+    }
+}
+
 struct Usual {
     const char* name;
     std::string text;

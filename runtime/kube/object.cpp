@@ -26,43 +26,39 @@ void strip_metadata(json::Value& metadata, const Projection& projection) {
     }
 }
 
-// Copies what `pointer` reaches in `from` to the same place in `to`.
-void keep_path(json::Value& from, json::Value& to, std::string_view pointer) {
-    if (pointer.empty()) {
-        return;
+// Leaves in `tree` only what the pointers reach; each begins at `tree` and is not empty.
+void keep_only(json::Value& tree, const std::vector<std::string_view>& pointers) {
+    json::Value kept = json::object();
+    for (json::Member& member : *tree.if_object()) {
+        bool whole = false;
+        std::vector<std::string_view> below;
+        for (std::string_view pointer : pointers) {
+            const std::string_view token = pointer.substr(1, pointer.find('/', 1) - 1);
+            if (raw::unescape_token(token) == member.key) {
+                pointer.remove_prefix(token.size() + 1);
+                whole = whole || pointer.empty();
+                below.push_back(pointer);
+            }
+        }
+        if (below.empty()) {
+            continue;
+        }
+        if (!whole && member.value.is_object()) {
+            keep_only(member.value, below);
+        }
+        kept.set(member.key, std::move(member.value));
     }
-    pointer.remove_prefix(1);
-    const std::string_view token = pointer.substr(0, pointer.find('/'));
-    pointer.remove_prefix(token.size());
-    const auto key = raw::unescape_token(token);
-    json::Value* member = key ? from.find(*key) : nullptr;
-    if (member == nullptr) {
-        return;
-    }
-    if (pointer.empty() || !member->is_object()) {
-        to.set(*key, *member);
-        return;
-    }
-    json::Value& inner = to[*key];
-    if (inner.is_null()) {
-        inner = json::object();
-    }
-    keep_path(*member, inner, pointer);
+    tree = std::move(kept);
 }
 
-json::Value project(json::Value value, const Projection& projection) {
-    json::Value kept = json::object();
-    for (const std::string_view always : {"apiVersion", "kind", "metadata"}) {
-        if (json::Value* member = value.find(always)) {
-            kept.set(always, std::move(*member));
-        }
-    }
+void project(json::Value& value, const Projection& projection) {
+    std::vector<std::string_view> pointers = {"/apiVersion", "/kind", "/metadata"};
     for (const std::string& pointer : projection.keep) {
-        if (pointer.starts_with('/') && !pointer.starts_with("/metadata")) {
-            keep_path(value, kept, pointer);
+        if (pointer.starts_with('/')) {
+            pointers.push_back(pointer);
         }
     }
-    return kept;
+    keep_only(value, pointers);
 }
 
 }  // namespace
@@ -84,7 +80,7 @@ Result<ObjectPtr> Object::make(json::Value value,
         value.set("kind", gvk->kind);
     }
     if (!projection.keep.empty()) {
-        value = project(std::move(value), projection);
+        project(value, projection);
     }
     return store(json::dump(value), !projection.keep.empty());
 }
@@ -116,7 +112,7 @@ ObjectPtr Object::decode_usual(std::string_view text,
     if (!length || text.find_first_not_of(" \t\r\n", *length) != std::string_view::npos) {
         return nullptr;
     }
-    auto stored = store(copy, false);
+    auto stored = store(copy, !projection.keep.empty());
     return stored ? std::move(stored).value() : nullptr;
 }
 

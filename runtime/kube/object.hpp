@@ -23,6 +23,22 @@ namespace capstan::kube {
 // etcd stores ~1.5 MiB; JSON is 2-3 times that
 inline constexpr std::size_t kObjectBytesMax = 64u * 1024 * 1024;
 
+// Pieces of an object, for a tree of no more than these.
+class Parts {
+public:
+    // RFC 6901 pointers; what is below the second token comes along. "" is everything.
+    static Parts of(const std::vector<std::string>& pointers);
+
+private:
+    friend class Object;
+    struct Member {
+        std::string key;
+        std::vector<std::string> inner;  // empty: the whole member
+    };
+    std::vector<Member> members_;
+    bool all_{false};
+};
+
 class Object;
 using ObjectPtr = std::shared_ptr<const Object>;
 
@@ -31,7 +47,8 @@ struct Projection {
     bool drop_managed_fields{true};
     bool drop_last_applied{true};  // annotation kubectl.kubernetes.io/last-applied-configuration
     // Pointers to keep, e.g. "/spec/replicas"; empty keeps everything. apiVersion, kind and
-    // metadata always stay. A step through an array keeps the whole array.
+    // metadata always stay. A step through an array keeps the whole array. One or two tokens
+    // without "~" are the quick way (compact_copy.hpp).
     std::vector<std::string> keep;
 
     static Projection none() { return {false, false, {}}; }
@@ -93,6 +110,8 @@ public:
     std::vector<std::pair<std::string, std::string>> labels() const;
 
     json::Value parse() const;  // the full tree; never fails, the bytes are ours
+    // The tree of `parts`, which may hold more than asked for; the rest of the text is skipped.
+    json::Value parse(const Parts& parts) const;
     std::size_t memory() const noexcept { return sizeof(Object) + size_; }
 
 private:

@@ -55,7 +55,7 @@ TEST(Object, KeepsOnlyListedFields) {
     EXPECT_EQ(o->name(), "a");
     EXPECT_EQ(
         *o->field("/spec"),
-        R"({"text":"é\n","list":[{"ref":{"name":"s1"}},{"ref":{"name":"s2"}},{"other":1}],"a/b":{"m~n":1}})");
+        R"({"a/b":{"m~n":1},"list":[{"ref":{"name":"s1"}},{"ref":{"name":"s2"}},{"other":1}],"text":"é\n"})");
 }
 
 struct PointerRow {
@@ -207,6 +207,36 @@ TEST(FieldSelector, MatchesFieldsWithEscapes) {
     for (const char* text : {"a", "=b", "a=b=c", "a!b"}) {
         EXPECT_FALSE(FieldSelector::parse(text)) << text;
     }
+}
+
+TEST(ObjectParts, OnlyWhatIsAskedFor) {
+    const auto object = Object::decode(
+        R"({"apiVersion":"v1","kind":"T","metadata":{"name":"a","labels":{"b":"c"}},"spec":{"a/b":1,"c":[2]},"n":null,"l":[1]})");
+    struct Row {
+        std::vector<std::string> pointers;
+        const char* tree;
+    };
+    const Row rows[] = {
+        {{}, "{}"},
+        {{"/metadata/name"}, R"({"metadata":{"name":"a"}})"},
+        {{"/metadata/labels", "/metadata/name"}, R"({"metadata":{"name":"a","labels":{"b":"c"}}})"},
+        {{"/spec/a~1b"}, R"({"spec":{"a/b":1}})"},
+        {{"/spec/c/0/x"}, R"({"spec":{"c":[2]}})"},
+        {{"/spec/c", "/spec"}, R"({"spec":{"a/b":1,"c":[2]}})"},
+        {{"/spec", "/spec/c"}, R"({"spec":{"a/b":1,"c":[2]}})"},
+        {{"/n/x", "/l/0", "/absent"}, R"({"n":null,"l":[1]})"},
+    };
+    for (const Row& row : rows) {
+        EXPECT_EQ(json::dump(object.value()->parse(Parts::of(row.pointers))), row.tree);
+    }
+    EXPECT_EQ(json::dump(object.value()->parse(Parts::of({"/spec", ""}))), object.value()->bytes());
+}
+
+TEST(ObjectParts, AnEscapedKeyMayBeTheOneAskedFor) {
+    const auto object = Object::decode(
+        "{\"kind\":\"T\",\"metadata\":{\"name\":\"a\"},\"spec\":{\"q\\\"\":1,\"r\":2}}");
+    const json::Value tree = object.value()->parse(Parts::of({"/spec/q\""}));
+    EXPECT_EQ(json::View(tree)["spec"]["q\""].int_or(0), 1);
 }
 
 }  // namespace

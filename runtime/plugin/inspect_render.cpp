@@ -37,6 +37,7 @@ std::string controller_text(const ControllerSpec& controller) {
         text += "    " + std::string(to_string(watch.role)) + " " + watch.gvk.to_string();
         text += watch.role == Role::maps ? " by " + std::string(to_string(watch.map.kind)) : "";
         text += watch.metadata_only ? ", metadata only" : "";
+        text += watch.keep.empty() ? "" : ", keeps " + joined(watch.keep);
         text += ", predicate of " + std::to_string(watch.predicate.node_count()) + " nodes\n";
     }
     return text;

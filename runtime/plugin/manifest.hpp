@@ -56,6 +56,9 @@ struct Watch {
     GroupVersionKind gvk;
     Role role{Role::primary};
     bool metadata_only{false};
+    // What the cache keeps of each object besides apiVersion, kind and metadata: pointers of one or
+    // two tokens. Empty: everything, unless metadata_only.
+    std::vector<std::string> keep;
     Select select;
     Predicate predicate;
     MapRule map;

@@ -104,6 +104,35 @@ GroupVersionKind find_primary(const json::Array& watches,
     return primary;
 }
 
+// Whether everything at `pointer` stays in the cache of `watch`.
+bool kept(const Watch& watch, std::string_view pointer) {
+    const auto inside = [pointer](std::string_view part) {
+        return pointer.starts_with(part) &&
+               (pointer.size() == part.size() || pointer[part.size()] == '/');
+    };
+    return (!watch.metadata_only && watch.keep.empty()) || inside("/metadata") ||
+           inside("/apiVersion") || inside("/kind") ||
+           std::any_of(watch.keep.begin(), watch.keep.end(), inside);
+}
+
+std::vector<std::string> read_keep(StrictObject& from, bool metadata_only) {
+    std::vector<std::string> keep = from.texts("keep");
+    for (const std::string& pointer : keep) {
+        const auto steps = std::count(pointer.begin(), pointer.end(), '/');
+        if (!pointer.starts_with('/') || pointer.ends_with('/') || steps > 2 ||
+            pointer.find('~') != std::string::npos) {
+            from.problem("keep",
+                         "\"" + pointer + "\" is not of the form \"/spec\" or \"/spec/replicas\"");
+        } else if (pointer.starts_with("/metadata")) {
+            from.problem("keep", "metadata is always kept whole; leave \"" + pointer + "\" out");
+        }
+    }
+    if (metadata_only && !keep.empty()) {
+        from.problem("keep", "and metadataOnly exclude each other");
+    }
+    return keep;
+}
+
 Watch read_watch(const json::Value& value,
                  const std::string& path,
                  const GroupVersionKind& primary,
@@ -129,6 +158,13 @@ Watch read_watch(const json::Value& value,
     } else {
         watch.predicate =
             Predicate::compile(json::Value(true), context, from.at("predicate"), problems);
+    }
+    watch.keep = read_keep(from, watch.metadata_only);
+    for (const std::string& pointer : watch.predicate.looks_at()) {
+        if (!kept(watch, pointer)) {
+            from.problem("predicate",
+                         "looks at \"" + pointer + "\", which this watch does not keep");
+        }
     }
     const json::Value* map = from.take("map");
     watch.map.primary = primary;
@@ -165,6 +201,15 @@ ControllerSpec read_controller(const json::Value& value,
     std::stable_partition(controller.watches.begin(),
                           controller.watches.end(),
                           [](const Watch& watch) { return watch.role == Role::primary; });
+    for (const Watch& watch : controller.watches) {
+        const std::string& field = watch.map.field;
+        const Watch& primary_watch = controller.watches.front();
+        if (!field.empty() && !kept(primary_watch, field.substr(0, field.find("/*")))) {
+            from.problem("watches",
+                         "refersFrom looks at \"" + field + "\" of " + primary.to_string() +
+                             ", which its watch does not keep");
+        }
+    }
     from.finish(true);
     return controller;
 }

@@ -15,7 +15,7 @@ constexpr std::string_view kManifest = R"({
   "controllers": [{
     "name": "etcd", "maxConcurrent": 10, "deadline": "60s", "sideEffects": "external", "resyncEvery": "10m",
     "watches": [
-      {"gvk": "apps/v1/StatefulSet", "role": "owns", "predicate": {"changed": ["/status/readyReplicas"]}},
+      {"gvk": "apps/v1/StatefulSet", "role": "owns", "keep": ["/status"], "predicate": {"changed": ["/status/readyReplicas"]}},
       {"gvk": "druid.gardener.cloud/v1alpha1/Etcd", "role": "for", "predicate": {"use": "etcdSpec"}},
       {"gvk": "v1/Secret", "role": "maps", "metadataOnly": true,
        "select": {"namespace": {"env": "POD_NAMESPACE"}, "name": "creds", "fields": {"type": {"config": "/type"}}},
@@ -48,6 +48,7 @@ TEST(Manifest, ReadsEverything) {
     EXPECT_EQ(controller.resync_every, std::chrono::minutes(10));
     ASSERT_EQ(controller.watches.size(), 3U);
     EXPECT_EQ(controller.watches[1].map.kind, MapRule::Kind::owner);
+    EXPECT_EQ(controller.watches[1].keep, std::vector<std::string>{"/status"});
     EXPECT_EQ(controller.watches[2].map.kind, MapRule::Kind::refers_from);
     EXPECT_EQ(controller.watches[2].select.ns->kind, ValueSource::Kind::environment);
     EXPECT_EQ(controller.watches[2].select.fields.front().second.text, "/type");
@@ -72,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"bad_json",
             R"("license")",
             "license",
-            "the manifest is no valid JSON: offset 2044: Missing a name for object member."},
+            "the manifest is no valid JSON: offset 2065: Missing a name for object member."},
         Row{"unknown_member",
             R"("fieldManager")",
             R"("feildManager")",
@@ -81,6 +82,35 @@ INSTANTIATE_TEST_SUITE_P(
             R"("schema": 1)",
             R"("schema": 2)",
             "/schema: expected an integer from 1 to 1"},
+        Row{"keep_form",
+            R"("metadataOnly": true)",
+            R"("keep": ["/data/a/b"])",
+            "/controllers/0/watches/2/keep: \"/data/a/b\" is not of the form \"/spec\" or "
+            "\"/spec/replicas\""},
+        Row{"keep_metadata",
+            R"("metadataOnly": true)",
+            R"("keep": ["/metadata/labels"])",
+            "/controllers/0/watches/2/keep: metadata is always kept whole; leave "
+            "\"/metadata/labels\" out"},
+        Row{"keep_and_metadata_only",
+            R"("metadataOnly": true)",
+            R"("metadataOnly": true, "keep": ["/data"])",
+            "/controllers/0/watches/2/keep: and metadataOnly exclude each other"},
+        Row{"predicate_beyond_keep",
+            R"("keep": ["/status"])",
+            R"("keep": ["/spec", "/status/replicas"])",
+            "/controllers/0/watches/0/predicate: looks at \"/status/readyReplicas\", which this "
+            "watch does not keep"},
+        Row{"predicate_beyond_metadata",
+            R"("keep": ["/status"])",
+            R"("metadataOnly": true)",
+            "/controllers/0/watches/0/predicate: looks at \"/status/readyReplicas\", which this "
+            "watch does not keep"},
+        Row{"reference_beyond_keep",
+            R"("role": "for", )",
+            R"("role": "for", "keep": ["/spec/etcd"], )",
+            "/controllers/0/watches: refersFrom looks at \"/spec/store/secretRef/name\" of "
+            "druid.gardener.cloud/v1alpha1/Etcd, which its watch does not keep"},
         Row{"no_id", R"("id": "etcd.example.com", )", "", "/id: missing"},
         Row{"bad_id",
             R"("id": "etcd.example.com")",

@@ -68,4 +68,7 @@ MappedKeys map_keys(const MapRule& rule,
                     const json::Value* new_object,
                     const MapLookups& lookups);
 
+// What map_keys() may look at, as Predicate::looks_at().
+std::vector<std::string> looks_at(const MapRule& rule);
+
 }  // namespace capstan::plugin

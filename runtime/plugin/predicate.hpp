@@ -81,6 +81,10 @@ public:
 
     Verdict evaluate(const EventView& event) const;
 
+    // Pointers of at most two tokens to all of an object that evaluate() may look at, sorted and
+    // unique; "" is everything. An object without the rest gives the same verdict.
+    std::vector<std::string> looks_at() const;
+
     std::size_t node_count() const noexcept;
 
 private:

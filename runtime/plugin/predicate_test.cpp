@@ -550,6 +550,24 @@ TEST(Predicate, FailsOpenOverTooManyItems) {
     EXPECT_FALSE(predicate.evaluate(event).pass);
 }
 
+TEST(Predicate, SaysWhatItLooksAt) {
+    const auto looks = [](const char* text) { return compiled(text).looks_at(); };
+    using Pointers = std::vector<std::string>;
+    EXPECT_EQ(looks("true"), Pointers());
+    EXPECT_EQ(looks(R"({"generationChanged":true})"), Pointers{"/metadata/generation"});
+    EXPECT_EQ(looks(R"({"all":[{"changed":["/spec/a/b","/status"]},{"labelsChanged":[]}]})"),
+              (Pointers{"/metadata/labels", "/spec/a", "/status"}));
+    EXPECT_EQ(looks(R"({"changed":[""]})"), Pointers{""});
+    EXPECT_EQ(looks(R"({"eq":[{"new":"/spec/x/0/y"},{"config":"/limit"}]})"), Pointers{"/spec/x"});
+    EXPECT_EQ(looks(R"({"anyItem":{"at":"/items","where":{"eq":[{"item":"/z"},1]}}})"),
+              Pointers{"/items"});
+    const std::vector<std::string> finalizers = {"example.com/cleanup"};
+    PredicateContext context;
+    context.finalizers = &finalizers;
+    EXPECT_EQ(compiled("false", context).looks_at(),
+              (Pointers{"/metadata/deletionTimestamp", "/metadata/finalizers"}));
+}
+
 TEST(Predicate, NeverSuppressesTheStartOfADeletionItMustFinish) {
     const std::vector<std::string> finalizers = {"example.com/cleanup"};
     PredicateContext context;

@@ -60,12 +60,16 @@ Result<json::Value> Object::parse() const {
     return json::parse(bytes());
 }
 
-Result<std::string> Object::text(std::string_view pointer) const {
+Result<json::Value> Object::parse(std::string_view pointer) const {
     capstan_str raw{};
     if (handle_ == nullptr || table_->field(handle_, to_str(pointer), &raw) != CAPSTAN_OK) {
         return fail(Code::not_found, std::string(pointer) + ": missing");
     }
-    CAPSTAN_TRY(const json::Value value, json::parse(view_of(raw)));
+    return json::parse(view_of(raw));
+}
+
+Result<std::string> Object::text(std::string_view pointer) const {
+    CAPSTAN_TRY(const json::Value value, parse(pointer));
     if (value.if_string() == nullptr) {
         return fail(Code::invalid,
                     std::string(pointer) + ": expected string, found " +

@@ -52,8 +52,8 @@ protected:
         const json::View owner = json::View(*owned)["metadata"]["ownerReferences"][0];
         EXPECT_EQ(owner["name"].string_or(""), "a");
         EXPECT_EQ(owner["uid"].string_or(""), "uid-1");
-        EXPECT_EQ(json::View(*host.find(kGreeting, kKey))["status"]["configMap"].string_or(""),
-                  "a-greeting");
+        const auto greeting = host.find(kGreeting, kKey);
+        EXPECT_EQ(json::View(*greeting)["status"]["configMap"].string_or(""), "a-greeting");
     }
 };
 

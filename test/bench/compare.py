@@ -9,9 +9,10 @@ Measures:
     converge:N    full: N Widgets are created while the operator runs, until the last one is observed
     idle          full, 10,000 converged Widgets: CPU over 60 s, RSS
 
-Operators: capstan; controller-runtime, controller-runtime-stripped (built with Go on first use); kube-rs, kube-rs-stripped
+Operators: capstan, capstan-projected (its cache keeps what the plugin looks at); controller-runtime, controller-runtime-stripped (built with Go on first use); kube-rs, kube-rs-stripped
 (built with cargo on first use). Default: all. "stripped" drops managedFields, which Capstan always does.
-Every run has a control plane of its own. The operator's processes are ended by their id.
+The operators take turns on one control plane per measure, so that what disturbs a run disturbs all; a converging run has one
+of its own. The operator's processes are ended by their id.
 """
 import argparse
 import json
@@ -65,6 +66,7 @@ def rust_peer():
 
 OPERATORS = {
     "capstan": lambda: ([str(HERE / "widget-operator")], {}),
+    "capstan-projected": lambda: ([str(HERE / "widget-operator")], {"BENCH_PROJECTED": "1"}),
     "kube-rs": lambda: ([str(rust_peer())], {}),
     "kube-rs-stripped": lambda: ([str(rust_peer())], {"BENCH_STRIP": "1"}),
     "controller-runtime": lambda: ([str(go_peer())], {}),
@@ -106,7 +108,11 @@ class Operator:
         """Until it uses under 2 % of a core for 1.5 s; returns when that began, seconds after start."""
         end = time.monotonic() + limit
         while self.synced_at is None and time.monotonic() < end:  # a loaded machine starts nobody at once
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the operator has ended: {self.process.returncode}")
             time.sleep(0.05)
+        if self.synced_at is None:
+            raise TimeoutError(f"the operator did not say synced within {limit} s")
         mark, used = time.monotonic(), self.cpu()
         while time.monotonic() < end:
             time.sleep(0.1)
@@ -134,107 +140,132 @@ class Operator:
 
 # ---- measures -----------------------------------------------------------------------------------
 
-def measure_sync(world, operator_name, count):
-    if count > 0:
-        Templates(world, with_config_map=False).write_widgets(1, count - 1)
+class Converged:
+    """CONVERGED Widgets with their ConfigMaps: an operator that starts has nothing to do."""
+
+    def __init__(self, world):
+        self.templates = Templates(world, with_config_map=True)
+        first = Operator("capstan", world, "full")  # what it makes of one Widget is what every side would make
+        end = time.monotonic() + 60
+        while world.request("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name_of(0)}")[0] != 200:
+            if time.monotonic() > end:
+                raise TimeoutError("the operator made no ConfigMap for the first Widget")
+            time.sleep(0.1)
+        first.stop()
+        self.templates.write_config_maps(1, CONVERGED - 1)
+        self.templates.write_widgets(1, CONVERGED - 1)
         world.await_watch_cache()
-    before = world.api_cpu()
-    operator = Operator(operator_name, world, "cache-only")
-    quiet = operator.await_quiet()
-    result = {"sync_s": operator.synced_at, "quiet_s": quiet, "cpu_s": operator.cpu(), "api_cpu_s": world.api_cpu() - before}
-    time.sleep(15)
-    result |= {"peak_mib": operator.memory("VmHWM"), "rss_mib": operator.memory("VmRSS"), "anon_mib": operator.memory("RssAnon")}
-    summary = operator.stop()
-    return result | {"reconciles": summary.get("reconciles")}
+
+    @staticmethod
+    def start(world, operator_name):
+        before = world.requests()
+        operator = Operator(operator_name, world, "full", workers=4)
+        operator.await_quiet()
+        time.sleep(5)
+        written = world.requests() - before
+        if written > 100:
+            log(f"{operator_name} sent {written} requests at converged objects")
+        return operator
 
 
-def converged(world, operator_name):
-    """CONVERGED Widgets with their ConfigMaps; the operator runs and has nothing to do."""
-    templates = Templates(world, with_config_map=True)
-    first = Operator(operator_name, world, "full")
-    end = time.monotonic() + 60
-    while world.request("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name_of(0)}")[0] != 200:
-        if time.monotonic() > end:
-            raise TimeoutError("the operator made no ConfigMap for the first Widget")
-        time.sleep(0.1)
-    first.stop()
-    templates.write_config_maps(1, CONVERGED - 1)
-    templates.write_widgets(1, CONVERGED - 1)
-    world.await_watch_cache()
-    before = world.requests()
-    operator = Operator(operator_name, world, "full", workers=4)
-    operator.await_quiet()
-    time.sleep(5)
-    written = world.requests() - before
-    if written > 100:
-        log(f"{operator_name} sent {written} requests at converged objects")
-    return templates, operator
+class Sync:
+    def __init__(self, world, count):
+        if count > 0:
+            Templates(world, with_config_map=False).write_widgets(1, count - 1)
+            world.await_watch_cache()
+
+    def measure(self, world, operator_name):
+        before = world.api_cpu()
+        operator = Operator(operator_name, world, "cache-only")
+        quiet = operator.await_quiet()
+        result = {"sync_s": operator.synced_at, "quiet_s": quiet, "cpu_s": operator.cpu(), "api_cpu_s": world.api_cpu() - before}
+        time.sleep(10)
+        result |= {"peak_mib": operator.memory("VmHWM"), "rss_mib": operator.memory("VmRSS"), "anon_mib": operator.memory("RssAnon")}
+        summary = operator.stop()
+        return result | {"reconciles": summary.get("reconciles")}
 
 
-def measure_churn(world, operator_name, rate):
-    templates, operator = converged(world, operator_name)
-    floor = []  # ms: the latency at a watch that only looks for sentAtNs, which nobody can beat
+class Churn(Converged):
+    def __init__(self, world, rate):
+        super().__init__(world)
+        self.rate = rate
 
-    def see(line):
-        now = time.time_ns()
-        at = line.find(b'"sentAtNs":')
-        if at >= 0:
-            floor.append((now - int(line[at + 11:at + 30])) / 1e6)
-    RawWatch(world, see)
-    cpu, begin, sent = operator.cpu(), time.monotonic(), 0
-    while time.monotonic() - begin < CHURN_SECONDS:
-        index = sent * 7919 % CONVERGED
-        value = templates.stored(templates.widget, index, time.time_ns())
-        world.put_all([(templates.key("bench.example.io/widgets", index), value)])
-        sent += 1
-        pause = begin + sent / rate - time.monotonic()
-        if pause > 0:
-            time.sleep(pause)
-    wall = time.monotonic() - begin
-    time.sleep(1)
-    used = operator.cpu() - cpu
-    latency = operator.stop().get("latency_ms", {})
-    floor_p50 = statistics.median(floor) if floor else None
-    result = {"rate": sent / wall, "cpu_s_per_1000": used / sent * 1000, "events": sent, "seen": latency.get("count"),
-              "p50_ms": latency.get("p50"), "p99_ms": latency.get("p99"), "floor_ms": floor_p50}
-    if latency.get("p50") is not None and floor_p50 is not None:
-        result["above_floor_ms"] = latency["p50"] - floor_p50
-    return result
+    def measure(self, world, operator_name):
+        operator = self.start(world, operator_name)
+        floor = []  # ms: the latency at a watch that only looks for sentAtNs, which nobody can beat
 
-
-def measure_converge(world, operator_name, count):
-    operator = Operator(operator_name, world, "full", workers=4)
-    operator.await_quiet()
-    time.sleep(2)
-    observed = set()
-    RawWatch(world, lambda line: b'"observedGeneration":1' in line and observed.add(line[line.find(b'"name":"w-') + 8:][:8]))
-    requests, cpu, begin = world.requests(), operator.cpu(), time.monotonic()
-    # Created straight in etcd in one burst, so that the API server's time is the operator's.
-    template = json.dumps(widget_of(0) | {"metadata": widget_of(0)["metadata"] | {
-        "uid": uid_of(0), "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}}, separators=(",", ":")).encode()
-    world.put_all([(Templates.key("bench.example.io/widgets", i),
-                    template.replace(name_of(0).encode(), name_of(i).encode()).replace(uid_of(0).encode(), uid_of(i).encode()))
-                   for i in range(1, count + 1)])
-    end = time.monotonic() + 300
-    while len(observed) < count and time.monotonic() < end:
-        time.sleep(0.05)
-    result = {"wall_s": time.monotonic() - begin, "cpu_s": operator.cpu() - cpu, "requests": world.requests() - requests,
-              "observed": len(observed)}
-    return result | {"errors": operator.stop().get("errors")}
+        def see(line):
+            now = time.time_ns()
+            at = line.find(b'"sentAtNs":')
+            if at >= 0:
+                floor.append((now - int(line[at + 11:at + 30])) / 1e6)
+        raw = RawWatch(world, see)
+        cpu, begin, sent = operator.cpu(), time.monotonic(), 0
+        while time.monotonic() - begin < CHURN_SECONDS:
+            index = sent * 7919 % CONVERGED
+            value = self.templates.stored(self.templates.widget, index, time.time_ns())
+            world.put_all([(self.templates.key("bench.example.io/widgets", index), value)])
+            sent += 1
+            pause = begin + sent / self.rate - time.monotonic()
+            if pause > 0:
+                time.sleep(pause)
+        wall = time.monotonic() - begin
+        time.sleep(1)
+        used = operator.cpu() - cpu
+        raw.close()
+        latency = operator.stop().get("latency_ms", {})
+        floor_p50 = statistics.median(floor) if floor else None
+        result = {"rate": sent / wall, "cpu_s_per_1000": used / sent * 1000, "events": sent, "seen": latency.get("count"),
+                  "p50_ms": latency.get("p50"), "p99_ms": latency.get("p99"), "floor_ms": floor_p50}
+        if latency.get("p50") is not None and floor_p50 is not None:
+            result["above_floor_ms"] = latency["p50"] - floor_p50
+        return result
 
 
-def measure_idle(world, operator_name, _):
-    _, operator = converged(world, operator_name)
-    time.sleep(10)
-    cpu = operator.cpu()
-    time.sleep(IDLE_SECONDS)
-    result = {"cpu_pct": (operator.cpu() - cpu) / IDLE_SECONDS * 100, "rss_mib": operator.memory("VmRSS"),
-              "anon_mib": operator.memory("RssAnon"), "peak_mib": operator.memory("VmHWM")}
-    operator.stop()
-    return result
+class Converge:
+    """Wants a control plane of its own for each run: its Widgets must be new."""
+
+    def __init__(self, world, count):
+        self.count = count
+
+    def measure(self, world, operator_name):
+        operator = Operator(operator_name, world, "full", workers=4)
+        operator.await_quiet()
+        time.sleep(2)
+        observed = set()
+        RawWatch(world, lambda line: b'"observedGeneration":1' in line
+                 and observed.add(line[line.find(b'"name":"w-') + 8:][:8]))
+        requests, cpu, begin = world.requests(), operator.cpu(), time.monotonic()
+        # Created straight in etcd in one burst, so that the API server's time is the operator's.
+        template = json.dumps(widget_of(0) | {"metadata": widget_of(0)["metadata"] | {
+            "uid": uid_of(0), "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}}, separators=(",", ":")).encode()
+        world.put_all([(Templates.key("bench.example.io/widgets", i), template.replace(
+            name_of(0).encode(), name_of(i).encode()).replace(uid_of(0).encode(), uid_of(i).encode()))
+            for i in range(1, self.count + 1)])
+        end = time.monotonic() + 300
+        while len(observed) < self.count and time.monotonic() < end:
+            time.sleep(0.05)
+        result = {"wall_s": time.monotonic() - begin, "cpu_s": operator.cpu() - cpu, "requests": world.requests() - requests,
+                  "observed": len(observed)}
+        return result | {"errors": operator.stop().get("errors")}
 
 
-MEASURES = {"sync": measure_sync, "churn": measure_churn, "converge": measure_converge, "idle": measure_idle}
+class Idle(Converged):
+    def __init__(self, world, _):
+        super().__init__(world)
+
+    def measure(self, world, operator_name):
+        operator = self.start(world, operator_name)
+        time.sleep(10)
+        cpu = operator.cpu()
+        time.sleep(IDLE_SECONDS)
+        result = {"cpu_pct": (operator.cpu() - cpu) / IDLE_SECONDS * 100, "rss_mib": operator.memory("VmRSS"),
+                  "anon_mib": operator.memory("RssAnon"), "peak_mib": operator.memory("VmHWM")}
+        operator.stop()
+        return result
+
+
+MEASURES = {"sync": Sync, "churn": Churn, "converge": Converge, "idle": Idle}
 
 
 def medians(rows):
@@ -245,7 +276,18 @@ def medians(rows):
     return merged
 
 
+def run_all(version, kind, amount, turns, rows):
+    """One control plane, on which the operators take turns."""
+    with World(version) as world:
+        measure = MEASURES[kind](world, amount)
+        for operator in turns:
+            row = measure.measure(world, operator)
+            rows[operator].append(row)
+            log(f"{kind}:{amount} {operator} run {len(rows[operator])}, load {os.getloadavg()[0]:.2f}: {json.dumps(row)}")
+
+
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # so that the control plane is ended too
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measures", nargs="+", metavar="MEASURE")
     parser.add_argument("--operator", action="append", choices=list(OPERATORS))
@@ -255,16 +297,16 @@ def main():
     for measure in arguments.measures:
         if measure.split(":")[0] not in MEASURES:
             parser.error(f"unknown measure {measure}; there are {', '.join(MEASURES)}")
+    operators = arguments.operator or list(OPERATORS)
     for measure in arguments.measures:
         kind, _, amount = measure.partition(":")
-        for operator in arguments.operator or OPERATORS:
-            rows = []
-            for run in range(arguments.runs):
-                log(f"{measure} {operator} run {run + 1} of {arguments.runs}, load {os.getloadavg()[0]:.2f}")
-                with World(arguments.version) as world:
-                    rows.append(MEASURES[kind](world, operator, int(amount or 0)))
-                log(json.dumps(rows[-1]))
-            print(json.dumps({"measure": measure, "operator": operator, "runs": len(rows)} | medians(rows)), flush=True)
+        rows = {operator: [] for operator in operators}
+        turns = operators * arguments.runs
+        for plane in [[turn] for turn in turns] if kind == "converge" else [turns]:
+            run_all(arguments.version, kind, int(amount or 0), plane, rows)
+        for operator in operators:
+            print(json.dumps({"measure": measure, "operator": operator, "runs": len(rows[operator])} | medians(rows[operator])),
+                  flush=True)
     return 0
 
 

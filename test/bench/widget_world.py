@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import socket
 import sys
 import threading
 import time
@@ -170,6 +171,10 @@ class RawWatch(threading.Thread):
         self.connection.request("GET", f"{WIDGETS}?watch=1&resourceVersion={version}")
         self.answer = self.connection.getresponse()
         self.start()
+
+    def close(self):
+        self.connection.sock.shutdown(socket.SHUT_RDWR)
+        self.join(5)
 
     def run(self):
         try:

@@ -46,7 +46,8 @@ public:
     bool settled() const noexcept { return settled_; }
     std::uint64_t events() const noexcept { return events_; }
     std::uint64_t bytes() const noexcept { return bytes_; }  // so far, without the end
-    // A revision in it is over these limits: a full right after it keeps other tools able to restore.
+    // A revision in it is over these limits: a full right after it keeps other tools able to
+    // restore.
     bool beyond_other_tools() const noexcept { return beyond_other_tools_; }
 
 private:

@@ -1,8 +1,8 @@
 // An S3 server in memory behind the transport, for tests: signatures, pages, versions, parts,
 // conditions, and faults on demand.
 //
-// Where it lies: one bucket, path style, no ACLs, no checksums but x-amz-content-sha256; times stand
-// still unless the test or a wait moves them; etags are counters, not digests.
+// Where it lies: one bucket, path style, no ACLs, no checksums but x-amz-content-sha256; times
+// stand still unless the test or a wait moves them; etags are counters, not digests.
 #pragma once
 
 #include "plugins/steward-bridge/store/sigv4.hpp"

@@ -1,5 +1,6 @@
-// Message digests as the snapshot code needs them. In the plugin they are the host's (capstan.digest/1), in tests the
-// same functions called directly; neither links a crypto library. One thread at a time per object.
+// Message digests as the snapshot code needs them. In the plugin they are the host's
+// (capstan.digest/1), in tests the same functions called directly; neither links a crypto library.
+// One thread at a time per object.
 #pragma once
 
 #include "capstan/error.hpp"

@@ -1,5 +1,5 @@
-// Bytes in pieces: how snapshots move between etcd, a codec, a store and a file in constant memory. One thread at a time
-// per object.
+// Bytes in pieces: how snapshots move between etcd, a codec, a store and a file in constant memory.
+// One thread at a time per object.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -14,7 +14,8 @@ class Source {
 public:
     virtual ~Source() = default;
 
-    // Fills the front of `into`, which is not empty; how many bytes, 0 only at the end. An error is final.
+    // Fills the front of `into`, which is not empty; how many bytes, 0 only at the end. An error is
+    // final.
     virtual Result<std::size_t> read(std::span<std::uint8_t> into) = 0;
 };
 
@@ -24,8 +25,8 @@ public:
 
     virtual Result<void> write(std::span<const std::uint8_t> bytes) = 0;
 
-    // Once, after the last write: what was written is complete and, where the sink keeps it, durable. A sink that is
-    // destroyed without it keeps nothing.
+    // Once, after the last write: what was written is complete and, where the sink keeps it,
+    // durable. A sink that is destroyed without it keeps nothing.
     virtual Result<void> finish() = 0;
 };
 

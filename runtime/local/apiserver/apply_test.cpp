@@ -198,7 +198,8 @@ TEST_F(Apply, ClientsMayRewriteManagedFields) {
     EXPECT_EQ(owned(second, "n", "Apply"), R"({"f:spec":{"f:a":{}}})");
     json::Value reset = second;
     reset["metadata"].set("managedFields", json::list({json::object()}));
-    EXPECT_FALSE(json::View(updated(second, reset, "u"))["metadata"]["managedFields"].present());
+    const json::Value cleared = updated(second, reset, "u");
+    EXPECT_FALSE(json::View(cleared)["metadata"]["managedFields"].present());
 }
 
 TEST_F(Apply, OldUpdateManagersMergeIntoOne) {

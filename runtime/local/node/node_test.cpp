@@ -80,6 +80,10 @@ protected:
             {"spec", {{"terminationGracePeriodSeconds", 1}, {"containers", std::move(containers)}}},
         };
     }
+    std::string ip_of(std::string_view name) {
+        const json::Value found = status(name);
+        return std::string(json::View(found)["podIP"].string_or(""));
+    }
     json::Value status(std::string_view name) {
         const auto object = api.get(kPodKind, {"ns", std::string(name)});
         return object.has_value() && object.value().find("status") ? *object.value().find("status")
@@ -302,7 +306,7 @@ TEST_F(NodeTest, NextNodeAdoptsAndStopsWhatWasDeletedMeanwhile) {
     ASSERT_TRUE(wait_ready("gone"));
     ASSERT_TRUE(wait([&] { return processes().size() == 2; }));  // /proc shows nothing amid an exec
     const auto before = processes();
-    const auto ip = std::string(json::View(status("keep"))["podIP"].string_or(""));
+    const auto ip = ip_of("keep");
     node.reset();
     EXPECT_EQ(processes(), before);
     ASSERT_TRUE(api.remove(kPodKind, {"ns", "gone"}, {.uid = "", .grace_seconds = 0}).has_value());
@@ -428,8 +432,8 @@ TEST_F(NodeTest, StatefulSetRunsRollsAndKeepsDataAndAddresses) {
     };
     ASSERT_TRUE(all_updated());
     EXPECT_EQ(api.count(kClaimKind), 2u);
-    const auto ip = std::string(json::View(status("m-1"))["podIP"].string_or(""));
-    const auto other = std::string(json::View(status("m-0"))["podIP"].string_or(""));
+    const auto ip = ip_of("m-1");
+    const auto other = ip_of("m-0");
     const auto map = [&] {
         const auto uid = uid_of(api.get(kPodKind, {"ns", "m-0"}).value());
         const auto text = read_file(dir + "/.capstan/pods/" + uid + "/a/map.json");
@@ -449,8 +453,8 @@ TEST_F(NodeTest, StatefulSetRunsRollsAndKeepsDataAndAddresses) {
                           {{"spec", {{"template", *changed.pointer("/spec/template")}}}})
                     .has_value());
     ASSERT_TRUE(all_updated());
-    EXPECT_EQ(json::View(status("m-1"))["podIP"].string_or(""), ip);
-    EXPECT_EQ(json::View(status("m-0"))["podIP"].string_or(""), other);
+    EXPECT_EQ(ip_of("m-1"), ip);
+    EXPECT_EQ(ip_of("m-0"), other);
     const auto claim = api.get(kClaimKind, {"ns", "d-m-1"}).value();
     EXPECT_EQ(json::View(claim)["status"]["phase"].string_or(""), "Bound");
     const auto log = claim_dir(dir + "/.capstan/volumes", claim) + "/log";

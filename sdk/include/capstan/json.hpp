@@ -171,6 +171,7 @@ Value list(std::initializer_list<Value> items);
 class View {
 public:
     explicit View(const Value& root) noexcept : value_(&root) {}
+    explicit View(const Value&& root) = delete;  // it would be gone before the view
 
     View operator[](std::string_view key) const;
     View operator[](std::size_t index) const;

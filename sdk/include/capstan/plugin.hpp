@@ -58,6 +58,8 @@ public:
 
     std::string_view bytes() const noexcept;
     Result<json::Value> parse() const;
+    // Only the value at an RFC 6901 pointer, which costs what that value costs; not_found.
+    Result<json::Value> parse(std::string_view pointer) const;
     Result<std::string> text(std::string_view pointer) const;  // a string field; not_found, invalid
     const capstan_obj* handle() const noexcept { return handle_; }
 

@@ -79,12 +79,19 @@ private:
     std::vector<double> latencies_ms_;
 };
 
-json::Value config_map_of(const json::Value& widget, const ObjectKey& key) {
-    const json::View view(widget);
-    const json::Value* config = view["spec"]["config"].value();
+// What a reconcile looks at; the rest of the Widget is never parsed.
+struct Widget {
+    json::Value spec;  // object
+    std::string uid;
+    std::int64_t generation{0}, observed_generation{0};
+};
+
+json::Value config_map_of(const Widget& widget, const ObjectKey& key) {
+    const json::View spec(widget.spec);
+    const json::Value* config = spec["config"].value();
     json::Value data = config != nullptr ? *config : json::object();
-    data.set("image", view["spec"]["image"].string_or(""));
-    data.set("size", std::to_string(view["spec"]["size"].int_or(0)));
+    data.set("image", spec["image"].string_or(""));
+    data.set("size", std::to_string(spec["size"].int_or(0)));
     return {
         {"apiVersion", "v1"},
         {"kind", "ConfigMap"},
@@ -102,7 +109,7 @@ json::Value config_map_of(const json::Value& widget, const ObjectKey& key) {
                   {"apiVersion", "bench.example.io/v1"},
                   {"kind", "Widget"},
                   {"name", key.name},
-                  {"uid", view["metadata"]["uid"].string_or("")},
+                  {"uid", widget.uid},
                   {"controller", true},
                   {"blockOwnerDeletion", true},
               }})},
@@ -156,36 +163,42 @@ private:
         if (!cached) {
             return false;
         }
-        const auto present = cached.value().parse();
-        const json::View has(present ? present.value() : json::Value());
-        const json::View want(wanted);
-        const auto same = [](const json::View& a, const json::View& b) {
-            return a.present() && *a.value() == *b.value();
+        const auto same = [&](std::string_view pointer) {
+            const auto present = cached.value().parse(pointer);
+            return present && present.value() == *wanted.pointer(pointer);
         };
-        for (const json::Member& label : want["metadata"]["labels"].object()) {
-            if (!same(has["metadata"]["labels"][std::string_view(label.key)],
-                      want["metadata"]["labels"][std::string_view(label.key)])) {
+        const auto labels = cached.value().parse("/metadata/labels");
+        for (const json::Member& label : *wanted.pointer("/metadata/labels")->if_object()) {
+            const json::Value* present = labels ? labels.value().find(label.key) : nullptr;
+            if (present == nullptr || *present != label.value) {
                 return false;
             }
         }
-        return same(has["data"], want["data"]) &&
-               same(has["metadata"]["ownerReferences"], want["metadata"]["ownerReferences"]);
+        return same("/data") && same("/metadata/ownerReferences");
     }
 
-    Result<void> write(Call& call, const ObjectKey& key, const Object& widget) {
-        CAPSTAN_TRY(const json::Value parsed, widget.parse());
-        const json::Value wanted = config_map_of(parsed, key);
+    static Result<Widget> read(const Call& call, const Object& object) {
+        Widget widget;
+        CAPSTAN_TRY(widget.spec, object.parse("/spec"));
+        CAPSTAN_TRY(widget.uid, object.text("/metadata/uid"));
+        widget.generation = number_at(call, object, "/metadata/generation");
+        widget.observed_generation = number_at(call, object, "/status/observedGeneration");
+        return widget;
+    }
+
+    Result<void> write(Call& call, const ObjectKey& key, const Object& object) {
+        CAPSTAN_TRY(const Widget widget, read(call, object));
+        const json::Value wanted = config_map_of(widget, key);
         if (!is_as_wanted(call, key, wanted)) {
             statistics_->count_request();
             CAPSTAN_TRY(call.client().apply("v1/ConfigMap", wanted));
         }
-        const std::int64_t generation = json::View(parsed)["metadata"]["generation"].int_or(0);
-        if (json::View(parsed)["status"]["observedGeneration"].int_or(0) != generation) {
+        if (widget.observed_generation != widget.generation) {
             statistics_->count_request();
             CAPSTAN_TRY(
                 call.client().patch_merge("bench.example.io/v1/Widget",
                                           key,
-                                          {{"status", {{"observedGeneration", generation}}}},
+                                          {{"status", {{"observedGeneration", widget.generation}}}},
                                           "status"));
         }
         return ok();
