@@ -1,0 +1,86 @@
+// From the snapshots of a store to a data directory etcd starts from, without any etcd.
+//
+// A chain of one full and the deltas after it is chosen from the names, proved as it is read, and
+// written on the way; when an object turns out damaged the next best chain that loses nothing is
+// taken, and without one nothing is left behind. Verifying and compacting are the same with another
+// end. Memory: one value, up to 24 MiB of History, the leases. Disk: the base, unpacked, and what
+// is made. Thread: one at a time; one work per directory.
+#pragma once
+
+#include "plugins/steward-bridge/restore/cluster.hpp"
+#include "plugins/steward-bridge/restore/compaction.hpp"
+#include "plugins/steward-bridge/restore/replay.hpp"
+#include "plugins/steward-bridge/snapshot/chain.hpp"
+#include "plugins/steward-bridge/snapshot/record.hpp"
+#include "plugins/steward-bridge/stream/digest.hpp"
+#include "plugins/steward-bridge/stream/stream.hpp"
+
+#include "capstan/error.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace capstan::steward {
+
+// Where snapshots come from: the stored bytes of one, packed as they are.
+class SnapshotObjects {
+public:
+    virtual ~SnapshotObjects() = default;
+    virtual Result<std::unique_ptr<Source>> open(const SnapshotRecord& record) = 0;
+};
+
+struct RestoreOptions {
+    std::optional<std::int64_t> to_revision;
+    // Where the base waits unpacked; made when missing, emptied at the end.
+    std::string work_directory;
+    // A restored database above 80 % of it loses the revisions that were superseded before the
+    // newest delta. 0: no limit.
+    std::uint64_t quota_bytes{0};
+    // Between objects and every few thousand events; true stops with `cancelled`.
+    std::function<bool()> cancelled;
+    std::size_t compaction_memory_bytes{kCompactionMemoryBytes};
+};
+
+struct RestoreReport {
+    std::string full;                 // key of the base
+    std::vector<std::string> deltas;  // keys, those that were read
+    std::int64_t base_revision{0};
+    std::int64_t revision{0};
+    std::int64_t compacted_to{0};  // 0: nothing was dropped
+    std::uint64_t database_bytes{0};
+    ReplayCounts counts;
+    std::vector<std::string> warnings;  // sentences: what was passed over, and why nothing is lost
+};
+
+// Errors of all three: not_found (no snapshot at all: neither a success nor a damaged store);
+// invalid (damaged or incomplete: names the object or the missing revisions and what can be
+// reached); cancelled; what the store or the disk says. After an error nothing is left on disk.
+
+// Makes `data_directory`, which must be absent or empty (else exists), for the member
+// `cluster.self()`.
+Result<RestoreReport> restore(const SnapshotListing& listing,
+                              SnapshotObjects& objects,
+                              Digests& digests,
+                              const NewCluster& cluster,
+                              const std::string& data_directory,
+                              const RestoreOptions& options);
+
+// Reads the whole chain as a restore would, and writes nothing but the unpacked base.
+Result<RestoreReport> verify(const SnapshotListing& listing,
+                             SnapshotObjects& objects,
+                             Digests& digests,
+                             const RestoreOptions& options);
+
+// One new full out of the chain, compacted to the revision it reaches, not packed: the database and
+// its SHA-256 go into `to`, which is finished at the end.
+Result<RestoreReport> compact(const SnapshotListing& listing,
+                              SnapshotObjects& objects,
+                              Digests& digests,
+                              Sink& to,
+                              const RestoreOptions& options);
+
+}  // namespace capstan::steward
