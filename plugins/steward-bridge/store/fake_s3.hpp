@@ -68,9 +68,14 @@ public:
         WallTime modified{};
         bool is_marker{false};
     };
-    std::map<std::string, std::vector<Version>> objects;        // oldest version first
-    std::map<std::string, std::map<int, std::string>> uploads;  // open ones, by id
-    std::map<std::string, std::string> tags;                    // key -> XML of its tags
+    std::map<std::string, std::vector<Version>> objects;  // oldest version first
+    struct Upload {
+        std::string key;
+        WallTime begun{};
+        std::map<int, std::string> parts{};
+    };
+    std::map<std::string, Upload> uploads;    // open ones, by id
+    std::map<std::string, std::string> tags;  // key -> XML of its tags
     void put(const std::string& key, std::string bytes);
     const Version* newest(const std::string& key) const;
 
@@ -109,6 +114,7 @@ private:
     Reply remove(const Asked& asked);
     Reply list(const Asked& asked);
     Reply list_versions(const Asked& asked);
+    Reply list_uploads(const Asked& asked) const;
     Reply error(int status, const std::string& code) const;
     std::optional<Reply> unmet(const Asked& asked);
     const Version* find(const Asked& asked) const;

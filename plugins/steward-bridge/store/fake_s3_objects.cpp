@@ -75,6 +75,9 @@ FakeS3::Reply FakeS3::bucket(const Asked& asked) {
         return lock_configuration.empty() ? error(404, "ObjectLockConfigurationNotFoundError")
                                           : Reply{200, {}, lock_configuration};
     }
+    if (asked.has("uploads")) {
+        return list_uploads(asked);
+    }
     return asked.has("versions") ? list_versions(asked) : list(asked);
 }
 
@@ -142,7 +145,7 @@ FakeS3::Reply FakeS3::parts(const Asked& asked) {
     const std::string id = asked.get("uploadId");
     if (asked.has("uploads")) {
         const std::string made = "upload-" + std::to_string(++counter_);
-        uploads[made];
+        uploads[made] = {asked.key, pace_.now};
         return {200, {}, tag("InitiateMultipartUploadResult", tag("UploadId", made))};
     }
     const auto upload = uploads.find(id);
@@ -155,14 +158,14 @@ FakeS3::Reply FakeS3::parts(const Asked& asked) {
     }
     if (asked.method == "PUT") {
         const std::string part = asked.get("partNumber");
-        upload->second[std::atoi(part.c_str())] = asked.body;
+        upload->second.parts[std::atoi(part.c_str())] = asked.body;
         return {200, {{"etag", "\"part-" + part + "\""}}, ""};
     }
     if (auto refused = unmet(asked)) {
         return *refused;
     }
     std::string whole;
-    for (const auto& [number, bytes] : upload->second) {
+    for (const auto& [number, bytes] : upload->second.parts) {
         const std::string named = tag("PartNumber", std::to_string(number)) +
                                   tag("ETag", "\"part-" + std::to_string(number) + "\"");
         if (asked.body.find(named) == std::string::npos) {
@@ -172,7 +175,7 @@ FakeS3::Reply FakeS3::parts(const Asked& asked) {
     }
     put(asked.key, whole);
     Version& made = objects[asked.key].back();
-    made.etag.insert(made.etag.size() - 1, "-" + std::to_string(upload->second.size()));
+    made.etag.insert(made.etag.size() - 1, "-" + std::to_string(upload->second.parts.size()));
     uploads.erase(upload);
     return {200, {}, "  \n" + tag("CompleteMultipartUploadResult", tag("ETag", made.etag))};
 }
@@ -219,6 +222,23 @@ FakeS3::Reply FakeS3::list(const Asked& asked) {
     }
     body += url_encoding ? tag("EncodingType", "url") : "";
     return {200, {}, tag("ListBucketResult", body)};
+}
+
+// Pages of one.
+FakeS3::Reply FakeS3::list_uploads(const Asked& asked) const {
+    for (const auto& [id, upload] : uploads) {
+        if (upload.key.starts_with(asked.get("prefix")) && id > asked.get("upload-id-marker")) {
+            return {200,
+                    {},
+                    tag("ListMultipartUploadsResult",
+                        tag("Upload",
+                            tag("Key", escaped(upload.key)) + tag("UploadId", id) +
+                                tag("Initiated", to_rfc3339(upload.begun))) +
+                            tag("IsTruncated", "true") + tag("NextKeyMarker", escaped(upload.key)) +
+                            tag("NextUploadIdMarker", id))};
+        }
+    }
+    return {200, {}, tag("ListMultipartUploadsResult", tag("IsTruncated", "false"))};
 }
 
 FakeS3::Reply FakeS3::list_versions(const Asked& asked) {

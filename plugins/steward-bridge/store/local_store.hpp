@@ -36,6 +36,9 @@ public:
                                      const std::string& etag) override;
     Result<ObjectInfo> stat(const ObjectName& name) override;
     Result<void> remove(const ObjectName& name) override;
+    Result<std::size_t> remove_unfinished(std::string_view, WallTime) override {
+        return std::size_t{0};
+    }
     Result<std::optional<std::chrono::days>> default_retention() override {
         return std::optional<std::chrono::days>();
     }

@@ -106,6 +106,16 @@ TEST_F(RealS3, LargeObjectsGoInPartsAndAreSeenWhenComplete) {
     EXPECT_TRUE(read_all(*source.value(), 100'000) == bytes.substr(kPartBytesMin - 5));
 }
 
+TEST_F(RealS3, UploadsThatNobodyFinishesAreGivenUp) {
+    const auto store = connect("unfinished");
+    const auto sink = store->create("u/v2/Full", {});
+    STORE_OK(sink);
+    STORE_OK(sink.value()->write(bytes_of(pattern(kPartBytesMin + 1))));
+    EXPECT_EQ(store->remove_unfinished("u", pace.wall_now() - std::chrono::hours(1)).value(), 0u);
+    EXPECT_EQ(store->remove_unfinished("u", pace.wall_now() + std::chrono::hours(1)).value(), 1u);
+    STORE_FAILS(sink.value()->finish(), Code::not_found, "NoSuchUpload");
+}
+
 TEST_F(RealS3, CheckFindsNothingAndLeavesNothing) {
     const auto store = connect("check");
     const StoreCheck check = check_store(*store, "p", "token1");

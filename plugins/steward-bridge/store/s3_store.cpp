@@ -124,6 +124,16 @@ Result<void> S3Store::remove(const ObjectName& name) {
     return capstan::ok();
 }
 
+Result<std::size_t> S3Store::remove_unfinished(std::string_view prefix, WallTime before) {
+    std::string folder(prefix);
+    if (!folder.empty()) {
+        CAPSTAN_TRY(check_key(folder));
+        folder += '/';
+    }
+    access_.refresh();
+    return s3::remove_uploads(client_, folder, before);
+}
+
 Result<std::optional<std::chrono::days>> S3Store::default_retention() {
     access_.refresh();
     return s3::retention_of(client_);

@@ -40,6 +40,7 @@ public:
                                      const std::string& etag) override;
     Result<ObjectInfo> stat(const ObjectName& name) override;
     Result<void> remove(const ObjectName& name) override;
+    Result<std::size_t> remove_unfinished(std::string_view prefix, WallTime before) override;
     Result<std::optional<std::chrono::days>> default_retention() override;
     std::string describe() const override;
 
@@ -85,6 +86,7 @@ Result<void> list_versions(S3Client& client,
                            const ListOptions& options,
                            std::optional<std::chrono::days> retention,
                            const OnPage& on_page);
+Result<std::size_t> remove_uploads(S3Client& client, std::string_view prefix, WallTime before);
 // Errors: forbidden (the right to ask is missing); a store that has no versions says false.
 Result<bool> keeps_versions(S3Client& client);
 Result<std::optional<std::chrono::days>> retention_of(S3Client& client);

@@ -97,6 +97,12 @@ TEST_F(S3StoreTest, ListingThatNeverEndsIsRefused) {
     page.body = "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>";
     server.plan("list-type=2", page);
     STORE_FAILS(list_all(*store, "c"), Code::invalid, "not from where on");
+    page.body =
+        "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t"
+        "</NextContinuationToken></ListBucketResult>";
+    server.plan("list-type=2", page);
+    server.plan("list-type=2", page);
+    STORE_FAILS(list_all(*store, "c"), Code::invalid, "not from where on");
     page.body = "<Other/>";
     server.plan("list-type=2", page);
     STORE_FAILS(list_all(*store, "c"), Code::invalid, "no ListBucketResult");
@@ -217,6 +223,20 @@ TEST_F(S3StoreTest, UploadThatFailsIsAbortedAndNotPublished) {
     EXPECT_EQ(server.objects.size(), 0u);
 }
 
+TEST_F(S3StoreTest, UploadsOfTheDeadAreGivenUpThoseOfTheLivingGoOn) {
+    server.uploads["u1"] = {"p/v2/old", pace.now - 25h};
+    server.uploads["u2"] = {"p/v2/new", pace.now - 1h};
+    server.uploads["u3"] = {"p/v2/&older", pace.now - 100h};
+    server.uploads["u4"] = {"p-2/v2/not-ours", pace.now - 100h};
+    EXPECT_EQ(store->remove_unfinished("p", pace.now - 24h).value(), 2u);
+    ASSERT_EQ(server.uploads.size(), 2u);
+    EXPECT_EQ(server.uploads.count("u2") + server.uploads.count("u4"), 2u);
+    server.plan("uploads=", answered(403, "AccessDenied"));
+    STORE_FAILS(store->remove_unfinished("p", pace.now),
+                Code::forbidden,
+                "s3:ListBucketMultipartUploads is missing");
+}
+
 TEST_F(S3StoreTest, CompletionWhoseAnswerWasLostIsRecognised) {
     const std::string bytes = pattern(kPartBytesMin + 7);
     server.plan("POST /bucket/a?uploadId", {Kind::lost_answer});
@@ -284,6 +304,15 @@ TEST_F(S3StoreTest, CheckFindsAStoreThatIgnoresConditions) {
         EXPECT_EQ(step.problem.empty(), step.name != "fence") << step.name << step.problem;
     }
     EXPECT_EQ(server.objects.size(), 0u);
+}
+
+TEST_F(S3StoreTest, FenceThatFailsOtherwiseIsNoFence) {
+    server.plan("PUT /bucket/p/capstan/check-t-fence", answered(200, "", {{"etag", "\"1\""}}));
+    server.plan("PUT /bucket/p/capstan/check-t-fence", answered(501, "NotImplemented"));
+    const StoreCheck check = check_store(*store, "p", "t");
+    ASSERT_EQ(check.steps[4].name, "fence");
+    EXPECT_NE(check.steps[4].problem.find("does not know the request"), std::string::npos)
+        << check.steps[4].problem;
 }
 
 TEST_F(S3StoreTest, CheckSaysWhichStepFailsAndCleansUp) {

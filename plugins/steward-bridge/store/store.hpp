@@ -81,6 +81,9 @@ public:
     virtual Result<ObjectInfo> stat(const ObjectName& name) = 0;
     // ok also when it is not there.
     virtual Result<void> remove(const ObjectName& name) = 0;
+    // Gives up uploads below prefix + "/" that were begun before `before` and never finished, so of
+    // processes that died; how many. Local: done when the store is opened.
+    virtual Result<std::size_t> remove_unfinished(std::string_view prefix, WallTime before) = 0;
     // How long the container keeps what is new from being removed; nullopt: not.
     virtual Result<std::optional<std::chrono::days>> default_retention() = 0;
     // "directory /backups", "bucket b at https://…": for messages, without secrets.
