@@ -37,9 +37,7 @@ std::size_t peak_kib() {
 
 class HostStore : public ::testing::Test {
 protected:
-    HostStore() {
-        world.boot();
-    }
+    HostStore() { world.boot(); }
     // Runs `body` on a worker of the host with a store whose bucket is there.
     void with_store(const std::string& bucket, const std::function<void(ObjectStore&)>& body) {
         ASSERT_TRUE(world.on_worker([&](capstan_call* handle) {
@@ -84,9 +82,8 @@ TEST_F(HostStore, FencesLetOneIn) {
 }
 
 TEST_F(HostStore, CheckFindsNothing) {
-    with_store("host-check", [](ObjectStore& store) {
-        EXPECT_TRUE(check_store(store, "p", "t").ok());
-    });
+    with_store("host-check",
+               [](ObjectStore& store) { EXPECT_TRUE(check_store(store, "p", "t").ok()); });
 }
 
 // CAPSTAN_S3_MIB sets the size; the figures are printed.
@@ -121,7 +118,9 @@ TEST_F(HostStore, LargeObjectNeedsTheMemoryOfAPart) {
             bytes += n.value();
         }
         EXPECT_EQ(bytes, mib * piece.size());
-        const auto seconds = [](MonotonicTime t) { return std::chrono::duration<double>(t).count(); };
+        const auto seconds = [](MonotonicTime time) {
+            return std::chrono::duration<double>(time).count();
+        };
         std::printf("%zu MiB: up %.1f MiB/s, down %.1f MiB/s, %zu KiB more at the highest\n",
                     mib,
                     static_cast<double>(mib - 12) / seconds(written - start),

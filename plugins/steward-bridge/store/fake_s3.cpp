@@ -75,7 +75,9 @@ public:
             return fail(Code::unavailable, "connection reset by peer");
         }
         HttpHead head{reply_.status, reply_.headers};
-        if (header_of(head.headers, "content-length").empty()) {
+        if (!server_.says_sizes) {
+            std::erase_if(head.headers, [](const auto& h) { return h.first == "content-length"; });
+        } else if (header_of(head.headers, "content-length").empty()) {
             head.headers.emplace_back("content-length", std::to_string(reply_.body.size()));
         }
         if (request_.method == "HEAD") {

@@ -85,6 +85,7 @@ public:
     bool versioned{false};
     bool honours_conditions{true};
     bool url_encoding{true};
+    bool says_sizes{true};           // else answers come in chunks
     std::string lock_configuration;  // XML; empty: none
     std::string versioning_status{"Enabled"};
 

@@ -144,8 +144,9 @@ Result<Unfinished> Unfinished::make(int root, const std::string& directory) {
         if (!file.valid() && errno != EEXIST) {
             return failed(errno, "make a file in " + directory + "/" + kUnfinishedFolder);
         }
-        // Taken: somebody cleans up and saw the file before its lock.
-        if (file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+        // Taken: somebody cleans up and saw the file before its lock. A file system without locks
+        // is cleaned by nobody.
+        if (file.valid() && (::flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)) {
             return Unfinished(std::move(folder).value(), std::move(file), name, directory);
         }
     }
@@ -235,6 +236,9 @@ Result<FileDescriptor> lock_replacing(int root, const std::string& directory) {
         return failed(errno, "open " + directory + "/" + kUnfinishedFolder + "/" + kReplaceLock);
     }
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK) {
+            return failed(errno, "lock " + directory + "/" + kUnfinishedFolder);
+        }
         return fail(Code::conflict, directory + ": another process is replacing an object");
     }
     return file;

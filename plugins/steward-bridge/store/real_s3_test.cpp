@@ -1,4 +1,5 @@
 // The S3 store against a real server; real_s3_test.py starts one and says where it is.
+#include "plugins/steward-bridge/store/encoding.hpp"
 #include "plugins/steward-bridge/store/net_transport_test.hpp"
 #include "plugins/steward-bridge/store/s3_store.hpp"
 #include "plugins/steward-bridge/store/store_contract_test.hpp"
@@ -6,8 +7,7 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <map>
 
 namespace capstan::steward {
 namespace {
@@ -38,20 +38,21 @@ std::string variable(const char* name) {
 class RealS3 : public ::testing::Test {
 protected:
     RealS3() {
-        std::ifstream in(variable("CAPSTAN_S3_CA"));
         fields["AWS_REGION"] = "us-east-1";
         fields["AWS_ACCESS_KEY_ID"] = "capstan";
         fields["AWS_SECRET_ACCESS_KEY"] = "capstan-secret";
         fields["AWS_CA_BUNDLE"] = variable("CAPSTAN_S3_CA");
     }
+    S3Parts make_parts() {
+        return {[this](const std::string& name) { return fields[name]; },
+                "",
+                variable("CAPSTAN_S3_ENDPOINT"),
+                digests,
+                transport,
+                pace};
+    }
     // A bucket of its own for each test: made by a request that the store itself has no need for.
     std::unique_ptr<S3Store> connect(const std::string& bucket, const std::string& query = "") {
-        const S3Parts parts{[this](const std::string& name) { return fields[name]; },
-                            "",
-                            variable("CAPSTAN_S3_ENDPOINT"),
-                            digests,
-                            transport,
-                            pace};
         auto access = S3Access::open(parts, bucket);
         EXPECT_TRUE(access) << access.error().message;
         S3Client client(access.value(), parts, bucket);
@@ -71,6 +72,18 @@ protected:
             const auto set = client.expect(versions);
             EXPECT_TRUE(set) << set.error().message;
         }
+        if (query == "lock") {
+            S3Call lock{"PutObjectLockConfiguration", "PUT"};
+            lock.query = {{"object-lock", ""}};
+            lock.body =
+                "<ObjectLockConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+                "<ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention>"
+                "<Mode>COMPLIANCE</Mode><Days>3</Days></DefaultRetention></Rule>"
+                "</ObjectLockConfiguration>";
+            lock.headers = {{"content-md5", to_base64(md5_raw(digests, lock.body).value())}};
+            const auto set = client.expect(lock);
+            EXPECT_TRUE(set) << set.error().message;
+        }
         auto store = S3Store::connect(parts, {bucket, kPartBytesMin});
         EXPECT_TRUE(store) << store.error().message;
         return std::move(store).value();
@@ -80,6 +93,7 @@ protected:
     TestingDigests digests;
     NetTransport transport;
     RealPace pace;
+    const S3Parts parts{make_parts()};
 };
 
 TEST_F(RealS3, DoesWhatEveryStoreDoes) {
@@ -108,12 +122,15 @@ TEST_F(RealS3, LargeObjectsGoInPartsAndAreSeenWhenComplete) {
 
 TEST_F(RealS3, UploadsThatNobodyFinishesAreGivenUp) {
     const auto store = connect("unfinished");
-    const auto sink = store->create("u/v2/Full", {});
-    STORE_OK(sink);
-    STORE_OK(sink.value()->write(bytes_of(pattern(kPartBytesMin + 1))));
+    auto access = S3Access::open(parts, "unfinished");
+    STORE_OK(access);
+    S3Client client(access.value(), parts, "unfinished");
+    for (const char* key : {"u/v2/Full", "u-2/v2/Full"}) {
+        STORE_OK(client.expect({"CreateMultipartUpload", "POST", key, {{"uploads", ""}}}));
+    }
     EXPECT_EQ(store->remove_unfinished("u", pace.wall_now() - std::chrono::hours(1)).value(), 0u);
     EXPECT_EQ(store->remove_unfinished("u", pace.wall_now() + std::chrono::hours(1)).value(), 1u);
-    STORE_FAILS(sink.value()->finish(), Code::not_found, "NoSuchUpload");
+    EXPECT_EQ(store->remove_unfinished("u", pace.wall_now() + std::chrono::hours(1)).value(), 0u);
 }
 
 TEST_F(RealS3, CheckFindsNothingAndLeavesNothing) {
@@ -128,12 +145,6 @@ TEST_F(RealS3, CheckFindsNothingAndLeavesNothing) {
 TEST_F(RealS3, WrongSecretIsToldInWords) {
     connect("keys");
     fields["AWS_SECRET_ACCESS_KEY"] = "another";
-    const S3Parts parts{[this](const std::string& name) { return fields[name]; },
-                        "",
-                        variable("CAPSTAN_S3_ENDPOINT"),
-                        digests,
-                        transport,
-                        pace};
     const auto store = S3Store::connect(parts, {"keys", kPartBytesMin});
     STORE_OK(store);
     STORE_FAILS(list_all(*store.value(), "p"), Code::forbidden, "refuses the keys");
@@ -150,12 +161,6 @@ TEST_F(RealS3, SkewedClockIsToldWithBothTimes) {
 
 TEST_F(RealS3, MissingBucketIsAnErrorOfTheConfiguration) {
     const auto other = connect("there");
-    const S3Parts parts{[this](const std::string& name) { return fields[name]; },
-                        "",
-                        variable("CAPSTAN_S3_ENDPOINT"),
-                        digests,
-                        transport,
-                        pace};
     const auto store = S3Store::connect(parts, {"not-there", kPartBytesMin});
     STORE_OK(store);
     STORE_FAILS(list_all(*store.value(), "p"), Code::invalid, "no such bucket");
@@ -164,12 +169,6 @@ TEST_F(RealS3, MissingBucketIsAnErrorOfTheConfiguration) {
 
 TEST_F(RealS3, UnknownAuthorityIsRefusedUnlessToldOtherwise) {
     fields["AWS_CA_BUNDLE"] = "";
-    const S3Parts parts{[this](const std::string& name) { return fields[name]; },
-                        "",
-                        variable("CAPSTAN_S3_ENDPOINT"),
-                        digests,
-                        transport,
-                        pace};
     const auto store = S3Store::connect(parts, {"contract", kPartBytesMin});
     STORE_OK(store);
     STORE_FAILS(store.value()->stat({"a"}), Code::unavailable, "certificate");
@@ -195,6 +194,23 @@ TEST_F(RealS3, VersionsShowTheOldestAndAreRemovedForGood) {
     }
     STORE_OK(store->remove(list_all(*store, "v").value()[0].name()));
     EXPECT_EQ(list_all(*store, "v").value()[0].bytes, 14u);
+}
+
+TEST_F(RealS3, LockedObjectsSayUntilWhenAndStay) {
+    const auto store = connect("locked", "lock");
+    EXPECT_EQ(store->default_retention().value(), std::chrono::days(3));
+    const WallTime before = pace.wall_now() - std::chrono::seconds(1);
+    STORE_OK(write_object(*store, "l/a", "x"));
+    STORE_OK(write_object(*store, "l/b", pattern(kPartBytesMin + 1)));
+    const auto listed = list_all(*store, "l");
+    STORE_OK(listed);
+    ASSERT_EQ(listed.value().size(), 2u);
+    for (const ObjectInfo& object : listed.value()) {
+        ASSERT_TRUE(object.locked_until) << object.key;
+        EXPECT_GT(*object.locked_until, before + std::chrono::hours(71));
+        STORE_FAILS(store->remove(object.name()), Code::forbidden, "object lock");
+    }
+    EXPECT_EQ(keys_of(*store, "l").size(), 2u);
 }
 
 }  // namespace

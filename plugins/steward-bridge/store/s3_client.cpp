@@ -117,17 +117,27 @@ Result<HttpRequest> S3Client::signed_request(const S3Call& call, std::string& da
     return request;
 }
 
-Result<S3Answer> S3Client::attempt(const S3Call& call, bool streaming) {
-    S3Answer answer;
-    CAPSTAN_TRY(const HttpRequest request, signed_request(call, answer.sent_date));
-    CAPSTAN_TRY(auto exchange,
+Result<S3Started> S3Client::start(const S3Call& call) {
+    S3Started started;
+    CAPSTAN_TRY(const HttpRequest request, signed_request(call, started.sent_date));
+    CAPSTAN_TRY(started.exchange,
                 parts_.transport.open(request, static_cast<std::int64_t>(call.body.size())));
     // In one piece, so that the whole body counts as written when the store answers before its end.
-    const auto written = exchange->write(call.body);
+    started.written = started.exchange->write(call.body);
+    return started;
+}
+
+Result<S3Answer> S3Client::await(const S3Call& call, bool streaming, Result<S3Started> started) {
+    if (!started) {
+        return fail(started.error());
+    }
+    auto& [exchange, written, sent_date] = started.value();
     auto head = exchange->head();
     if (!head) {
         return fail(written ? head.error() : written.error());
     }
+    S3Answer answer;
+    answer.sent_date = sent_date;
     answer.status = head.value().status;
     answer.headers = std::move(head.value().headers);
     if (streaming && answer.ok()) {
@@ -144,12 +154,13 @@ Result<S3Answer> S3Client::attempt(const S3Call& call, bool streaming) {
     return answer;
 }
 
-Result<S3Answer> S3Client::run(const S3Call& call, bool streaming) {
+Result<S3Answer> S3Client::run(const S3Call& call, bool streaming, Result<S3Started> started) {
     Backoff backoff(parts_.pace);
     bool renewed = false;
     bool repeated = false;
     while (true) {
-        auto answer = attempt(call, streaming);
+        auto answer =
+            await(call, streaming, repeated || renewed ? start(call) : std::move(started));
         std::chrono::milliseconds asked{0};
         if (!answer) {
             const Code code = answer.error().code;
@@ -180,11 +191,15 @@ Result<S3Answer> S3Client::run(const S3Call& call, bool streaming) {
 }
 
 Result<S3Answer> S3Client::send(const S3Call& call) {
-    return run(call, false);
+    return run(call, false, start(call));
 }
 
 Result<S3Answer> S3Client::open(const S3Call& call) {
-    return run(call, true);
+    return run(call, true, start(call));
+}
+
+Result<S3Answer> S3Client::finish(const S3Call& call, Result<S3Started> started) {
+    return run(call, false, std::move(started));
 }
 
 Result<S3Answer> S3Client::expect(const S3Call& call) {

@@ -47,6 +47,13 @@ struct S3Answer {
     bool ok() const noexcept { return status >= 200 && status < 300; }
 };
 
+// A request that is out, its answer not awaited yet.
+struct S3Started {
+    std::unique_ptr<HttpExchange> exchange;
+    Result<void> written{capstan::ok()};
+    std::string sent_date;
+};
+
 class S3Client {
 public:
     S3Client(S3Access& access, const S3Parts& parts, std::string bucket)
@@ -57,6 +64,10 @@ public:
     Result<S3Answer> send(const S3Call& call);
     // The same, leaving the body of a success to be read.
     Result<S3Answer> open(const S3Call& call);
+    // send() in two steps, so that the caller works while the store does. `call`, with its body, is
+    // the same in both: it may be sent again.
+    Result<S3Started> start(const S3Call& call);
+    Result<S3Answer> finish(const S3Call& call, Result<S3Started> started);
     // send(), and any status but 2xx is an error.
     Result<S3Answer> expect(const S3Call& call);
 
@@ -67,8 +78,8 @@ public:
     std::string where(const S3Call& call) const;  // "PutObject b/key at https://…"
 
 private:
-    Result<S3Answer> run(const S3Call& call, bool streaming);
-    Result<S3Answer> attempt(const S3Call& call, bool streaming);
+    Result<S3Answer> run(const S3Call& call, bool streaming, Result<S3Started> started);
+    Result<S3Answer> await(const S3Call& call, bool streaming, Result<S3Started> started);
     Result<HttpRequest> signed_request(const S3Call& call, std::string& date);
 
     S3Access& access_;

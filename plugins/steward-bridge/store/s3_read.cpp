@@ -2,11 +2,12 @@
 #include "plugins/steward-bridge/store/retry.hpp"
 #include "plugins/steward-bridge/store/s3_store.hpp"
 
-#include <charconv>
-#include <cstring>
+#include <cstdint>
 
 namespace capstan::steward::s3 {
 namespace {
+
+constexpr std::uint64_t kUnknownEnd = UINT64_MAX;  // an answer in chunks
 
 class EmptySource final : public Source {
 public:
@@ -50,7 +51,8 @@ public:
         const ObjectInfo info = info_of(name_.key, answer.headers);
         if (etag_.empty()) {
             etag_ = info.etag;
-            end_ = position_ + info.bytes;
+            const bool sized = !header_of(answer.headers, "content-length").empty();
+            end_ = sized ? position_ + info.bytes : kUnknownEnd;
         }
         exchange_ = std::move(answer.exchange);
         return ok();
@@ -59,11 +61,18 @@ public:
 
     Result<std::size_t> read(std::span<std::uint8_t> into) override {
         while (position_ < end_) {
+            if (exchange_ == nullptr) {
+                return fail(Code::unavailable, name_.key + ": reading has failed before");
+            }
             auto n = exchange_->read({reinterpret_cast<char*>(into.data()), into.size()});
             if (n && n.value() > 0) {
                 backoff_.succeeded();
                 position_ += n.value();
                 return n;
+            }
+            if (n && end_ == kUnknownEnd) {
+                end_ = position_;
+                break;
             }
             CAPSTAN_TRY(
                 resume(n ? Error{Code::unavailable, "the body ended early", {}} : n.error()));
@@ -100,7 +109,8 @@ private:
     Result<void> resume(const Error& error) {
         exchange_.reset();
         const std::string what = client_.where(describe()) + " at byte " +
-                                 std::to_string(position_) + " of " + std::to_string(end_);
+                                 std::to_string(position_) +
+                                 (end_ == kUnknownEnd ? "" : " of " + std::to_string(end_));
         if (error.code != Code::unavailable && error.code != Code::timeout) {
             return fail(with_context(error, what));
         }

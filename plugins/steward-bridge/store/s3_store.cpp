@@ -107,6 +107,9 @@ Result<ObjectInfo> S3Store::stat(const ObjectName& name) {
     call.query = s3::version_query(name.version);
     CAPSTAN_TRY(call.headers, client_.encryption_headers());
     CAPSTAN_TRY(const S3Answer answer, client_.expect(call));
+    if (header_of(answer.headers, "content-length").empty()) {
+        return fail(Code::invalid, client_.where(call) + ": the store does not say the size");
+    }
     return s3::info_of(name.key, answer.headers);
 }
 

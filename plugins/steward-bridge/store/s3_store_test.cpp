@@ -195,6 +195,29 @@ TEST_F(S3StoreTest, BodyThatIsShorterThanAnnouncedIsNotTheEnd) {
     EXPECT_TRUE(read("a").value() == bytes);
 }
 
+TEST_F(S3StoreTest, AnswersInChunksAreReadToTheirEnd) {
+    const std::string bytes = pattern(200'000);
+    server.put("a", bytes);
+    server.says_sizes = false;
+    server.plan("GET /bucket/a", {Kind::cut_answer, 70'000});
+    EXPECT_TRUE(read("a").value() == bytes);
+    STORE_FAILS(store->stat({"a"}), Code::invalid, "does not say the size");
+}
+
+TEST_F(S3StoreTest, PartIsOutWhileTheNextOneFills) {
+    const auto sink = store->create("a", {});
+    STORE_OK(sink);
+    const std::string part = pattern(kPartBytesMin);
+    STORE_OK(sink.value()->write(bytes_of(part)));
+    STORE_OK(sink.value()->write(bytes_of("x")));
+    EXPECT_EQ(server.count("partNumber=1"), 1u);
+    EXPECT_EQ(server.uploads.begin()->second.parts.size(), 0u) << "its answer is not awaited yet";
+    STORE_OK(sink.value()->write(bytes_of(part)));
+    EXPECT_EQ(server.uploads.begin()->second.parts.size(), 1u);
+    STORE_OK(sink.value()->finish());
+    EXPECT_TRUE(server.newest("a")->bytes == part + "x" + part);
+}
+
 TEST_F(S3StoreTest, CutInAPartSendsThePartAgain) {
     const std::string bytes = pattern(2 * kPartBytesMin + 7);
     server.plan("partNumber=2", {Kind::cut_upload});
@@ -213,7 +236,7 @@ TEST_F(S3StoreTest, UploadThatFailsIsAbortedAndNotPublished) {
     {
         const auto sink = store->create("a", {});
         STORE_OK(sink);
-        STORE_FAILS(sink.value()->write(bytes_of(pattern(3 * kPartBytesMin))),
+        STORE_FAILS(sink.value()->write(bytes_of(pattern(3 * kPartBytesMin + 1))),
                     Code::unavailable,
                     "UploadPart bucket/a");
         STORE_FAILS(sink.value()->write(bytes_of("more")), Code::unavailable, "not uploaded whole");

@@ -93,6 +93,7 @@ public:
             return put ? Result<void>(ok()) : Result<void>(fail(as_exists(put.error())));
         }
         CAPSTAN_TRY(send_part());
+        CAPSTAN_TRY(await_part());
         return complete();
     }
 
@@ -126,28 +127,47 @@ private:
         return ok();
     }
 
+    // Sends the buffer as the next part. Its answer is awaited when the one after it is full: until
+    // then the producer works.
     Result<void> send_part() {
         if (upload_id_.empty()) {
             CAPSTAN_TRY(begin());
         }
+        CAPSTAN_TRY(await_part());
         if (etags_.size() == kPartsMax) {
             return fail(Code::too_large,
                         key_ + " is over 10000 parts; raise min-chunk-size of the store");
         }
+        std::swap(sent_bytes_, buffer_);
+        buffer_.clear();
         S3Call call{"UploadPart", "PUT", key_};
         call.right = "s3:PutObject";
         call.query = {{"partNumber", std::to_string(etags_.size() + 1)}, {"uploadId", upload_id_}};
-        call.body = buffer_;
+        call.body = sent_bytes_;
         call.timeout = kS3PartTimeout;
         CAPSTAN_TRY(call.headers, client_.encryption_headers());
         CAPSTAN_TRY(add_md5(digests_, call));
-        CAPSTAN_TRY(const S3Answer answer, client_.expect(call));
+        started_.emplace(client_.start(call));
+        sent_ = std::move(call);
+        return ok();
+    }
+
+    Result<void> await_part() {
+        if (!started_) {
+            return ok();
+        }
+        Result<S3Started> started = std::move(*started_);
+        started_.reset();
+        CAPSTAN_TRY(const S3Answer answer, client_.finish(sent_, std::move(started)));
+        if (!answer.ok()) {
+            return fail(client_.error_of(sent_, answer));
+        }
         etags_.emplace_back(header_of(answer.headers, "etag"));
         if (etags_.back().empty()) {
-            return fail(Code::invalid, client_.where(call) + ": the store gave no ETag for a part");
+            return fail(Code::invalid,
+                        client_.where(sent_) + ": the store gave no ETag for a part");
         }
-        bytes_ += buffer_.size();
-        buffer_.clear();
+        bytes_ += sent_bytes_.size();
         if (etags_.size() % kPartsOfOneSize == 0) {
             part_bytes_ *= 2;
         }
@@ -204,6 +224,7 @@ private:
 
     // What cannot be aborted now is for the bucket's lifecycle rule.
     void abort() {
+        started_.reset();
         if (upload_id_.empty()) {
             return;
         }
@@ -220,6 +241,9 @@ private:
     const bool if_absent_;
     std::uint64_t part_bytes_;
     std::string buffer_;
+    std::string sent_bytes_;  // of the part that is out
+    S3Call sent_;
+    std::optional<Result<S3Started>> started_;
     std::string upload_id_;  // empty: nothing to abort
     std::vector<std::string> etags_;
     std::uint64_t bytes_{0};

@@ -30,8 +30,8 @@ private:
         HostHasher& operator=(const HostHasher&) = delete;
 
         Result<void> update(std::span<const std::uint8_t> bytes) override {
-            const capstan_rc rc = table_->update(
-                hash_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+            const capstan_rc rc =
+                table_->update(hash_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
             return rc == CAPSTAN_OK ? Result<void>(ok()) : refused(rc);
         }
         Result<std::string> finish() override {
