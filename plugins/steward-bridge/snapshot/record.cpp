@@ -50,7 +50,8 @@ auto refused(std::string reason) {
 
 Result<void> parse_suffixes(std::string_view text, SnapshotRecord& record) {
     record.final = text.ends_with(kFinal);
-    const std::string_view packed = text.substr(0, text.size() - (record.final ? 6 : 0));
+    const std::string_view packed =
+        text.substr(0, text.size() - (record.final ? kFinal.size() : 0));
     const auto compression = compression_of_suffix(packed);
     if (!compression) {
         return refused("its suffix \"" + std::string(text) +
@@ -142,6 +143,11 @@ std::string snapshot_name(const SnapshotRecord& record) {
     name += suffix(record.compression);
     name += record.final ? kFinal : "";
     return name;
+}
+
+std::string name_of_copy(const SnapshotRecord& record) {
+    const std::size_t size = record.name.size() - (record.final ? kFinal.size() : 0);
+    return record.name.substr(0, size);
 }
 
 Result<SnapshotRecord> parse_snapshot_key(std::string_view key) {

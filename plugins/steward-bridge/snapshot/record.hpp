@@ -49,6 +49,9 @@ struct SnapshotRecord {
 // The name a snapshot of these facts is stored under; `record.name` is not looked at.
 std::string snapshot_name(const SnapshotRecord& record);
 
+// The name a copy gets: the store it goes to is not closed. Equal names are the same snapshot.
+std::string name_of_copy(const SnapshotRecord& record);
+
 // Errors: invalid, one clause that says why the key is no snapshot, to stand after the key.
 Result<SnapshotRecord> parse_snapshot_key(std::string_view key);
 

@@ -151,6 +151,13 @@ TEST(Record, IsNamedByItsFacts) {
     EXPECT_EQ(snapshot_name(record), "Incr-123456789-9223372036854775807-5.Z");
 }
 
+TEST(Record, IsCopiedUnderANameThatIsNotFinal) {
+    const auto copy = [](const char* key) { return name_of_copy(parse_snapshot_key(key).value()); };
+    EXPECT_EQ(copy("p/v2/Full-0-27-1796003195.gz.final"), "Full-0-27-1796003195.gz");
+    EXPECT_EQ(copy("p/v2/Full-0-27-1796003195.final"), "Full-0-27-1796003195");
+    EXPECT_EQ(copy("p/v1/Backup-1/Incr-00000028-00000030-2.Z"), "Incr-00000028-00000030-2.Z");
+}
+
 TEST(Record, IsShownAsClientsKnowIt) {
     SnapshotRecord record =
         parse_snapshot_key("pfx/v2/Full-00000000-00000027-1796003195.gz").value();
