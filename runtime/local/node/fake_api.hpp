@@ -10,6 +10,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace capstan::local::testing {
@@ -113,6 +115,20 @@ public:
         return std::make_unique<Handle>(std::move(shared));
     }
 
+    // The watches of a kind fall behind: they see nothing but what see_next() shows them.
+    void fall_behind(const GroupVersionKind& kind) { behind_ = kind; }
+    bool see_next() {  // false: nothing is left
+        if (unseen_.empty()) {
+            return false;
+        }
+        const NodeChange change = std::move(unseen_.front());
+        unseen_.erase(unseen_.begin());
+        const auto kind = *std::exchange(behind_, std::nullopt);
+        notify(kind, change);
+        behind_ = kind;
+        return true;
+    }
+
     std::size_t count(const GroupVersionKind& kind) { return objects_[kind].size(); }
 
     std::string unique{"x"};  // part of every uid
@@ -130,6 +146,10 @@ private:
         notify(kind, {type, object});
     }
     void notify(const GroupVersionKind& kind, const NodeChange& change) {
+        if (kind == behind_) {
+            unseen_.push_back(change);
+            return;
+        }
         for (const auto& [watched, handler] : watches_) {
             if (auto shared = handler.lock(); shared && watched == kind) {
                 post(shared, change);
@@ -148,6 +168,8 @@ private:
     std::map<GroupVersionKind, std::map<ObjectKey, json::Value>> objects_;
     std::vector<std::pair<GroupVersionKind, std::weak_ptr<Handler>>> watches_;
     int counter_{0};
+    std::optional<GroupVersionKind> behind_;
+    std::vector<NodeChange> unseen_;
 };
 
 }  // namespace capstan::local::testing

@@ -53,6 +53,9 @@ void Mirror::take(const GroupVersionKind& kind, const NodeChange& change) {
         on_change_(kind, nullptr, &added->second);
         return;
     }
+    if (is_older(change.object, it->second)) {
+        return;  // put() was faster
+    }
     const auto old = std::exchange(it->second, change.object);
     on_change_(kind, &old, &it->second);
 }

@@ -299,6 +299,24 @@ TEST_F(NodeTest, ExecProbesDecideReadinessAndLife) {
     }));
 }
 
+TEST_F(NodeTest, WhatItWroteIsNotTakenBackByWhatItSeesLate) {
+    ASSERT_TRUE(api.create(kPodKind, pod("p", {container("a", kForever)})).has_value());
+    ASSERT_TRUE(wait_ready("p"));
+    api.fall_behind(kPodKind);
+    kill_all();
+    ASSERT_TRUE(wait([&] {
+        const json::Value now = status("p");
+        return json::View(now)["containerStatuses"][0]["restartCount"].int_or(0) == 1 &&
+               api.get(kPodKind, {"ns", "p"}).has_value() &&
+               is_pod_ready(api.get(kPodKind, {"ns", "p"}).value());
+    }));
+    const int written = api.patches;
+    while (api.see_next()) {
+        ASSERT_TRUE(wait([turns = 0]() mutable { return ++turns == 20; }));
+    }
+    EXPECT_EQ(api.patches, written);
+}
+
 TEST_F(NodeTest, NextNodeAdoptsAndStopsWhatWasDeletedMeanwhile) {
     ASSERT_TRUE(api.create(kPodKind, pod("keep", {container("a", kForever)})).has_value());
     ASSERT_TRUE(api.create(kPodKind, pod("gone", {container("a", kForever)})).has_value());

@@ -1,5 +1,7 @@
 #include "runtime/local/node/objects.hpp"
 
+#include "runtime/kube/object.hpp"
+
 namespace capstan::local {
 
 ObjectKey key_of(const json::Value& object) {
@@ -13,6 +15,13 @@ std::string uid_of(const json::Value& object) {
 
 bool is_deleting(const json::Value& object) {
     return json::View(object)["metadata"]["deletionTimestamp"].present();
+}
+
+bool is_older(const json::Value& a, const json::Value& b) {
+    const auto version = [](const json::Value& object) {
+        return json::View(object)["metadata"]["resourceVersion"].string_or("");
+    };
+    return kube::compare_resource_versions(version(a), version(b)).value_or(0) < 0;
 }
 
 std::string_view phase_of(const json::Value& pod) {

@@ -21,6 +21,8 @@ inline const GroupVersionKind kJobKind{"batch", "v1", "Job"};
 ObjectKey key_of(const json::Value& object);
 std::string uid_of(const json::Value& object);
 bool is_deleting(const json::Value& object);
+// `a` is an earlier state than `b`, by their resourceVersions.
+bool is_older(const json::Value& a, const json::Value& b);
 std::string_view phase_of(const json::Value& pod);  // status.phase
 // condition Ready is True and it is not being deleted
 bool is_pod_ready(const json::Value& pod);

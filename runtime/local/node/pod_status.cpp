@@ -93,10 +93,8 @@ json::Value condition(const PodStatusInput& input,
             since = std::string(view["lastTransitionTime"].string_or(since));
         }
     }
-    json::Value out = {{"type", type},
-                       {"status", status},
-                       {"lastProbeTime", nullptr},
-                       {"lastTransitionTime", since}};
+    // No null for lastProbeTime: the API server keeps none, and what we want must compare equal.
+    json::Value out = {{"type", type}, {"status", status}, {"lastTransitionTime", since}};
     if (!reason.empty()) {
         out.set("reason", reason);
     }

@@ -105,6 +105,11 @@ Result<void> PodWorker::setup() {
 }
 
 void PodWorker::update(json::Value pod) {
+    // What was seen may be from before our last write: taken back, two states could chase each
+    // other for ever.
+    if (is_older(pod, pod_)) {
+        return;
+    }
     pod_ = std::move(pod);
     schedule();
 }
