@@ -33,7 +33,7 @@ from widget_world import NAMESPACE, RawWatch, Templates, World, control_plane, n
 TICKS = os.sysconf("SC_CLK_TCK")
 CONVERGED = 10_000
 CHURN_SECONDS = 30
-IDLE_SECONDS = 60
+IDLE_SECONDS = int(os.environ.get("CAPSTAN_BENCH_IDLE", "60"))
 
 
 def log(text):
