@@ -130,6 +130,26 @@ TEST_F(Bolt, FindsTheLastKey) {
     }
 }
 
+TEST_F(Bolt, SeeksTheFirstKeyThatIsNotBelow) {
+    for (const std::size_t count : {0u, 1u, 20u, 2000u}) {
+        const Pairs pairs = random_pairs(12, count, 90);
+        write({{"b", pairs}}, 1024);
+        const auto reader = Reader::open(path_);
+        const auto buckets = reader.value()->buckets();
+        Cursor cursor(*reader.value(), buckets.value()[0]);
+        Pairs wanted = random_pairs(13, 500, 0);
+        wanted.insert(pairs.begin(), pairs.end());
+        for (const auto& [key, value] : wanted) {
+            auto expected = pairs.lower_bound(key);
+            ASSERT_EQ(cursor.seek(bytes(key)).value(), expected != pairs.end());
+            if (expected != pairs.end()) {
+                ASSERT_EQ(text(cursor.key()), expected->first);
+                ASSERT_EQ(cursor.next().value(), ++expected != pairs.end());
+            }
+        }
+    }
+}
+
 TEST_F(Bolt, RefusesKeysThatDoNotRise) {
     auto writer = Writer::create(path_, 4096);
     ASSERT_TRUE(writer.value()->begin_bucket("key"));

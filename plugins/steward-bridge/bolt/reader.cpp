@@ -222,8 +222,54 @@ Result<bool> Cursor::last() {
     return take();
 }
 
-Reader::Reader(int fd, std::uint64_t file_bytes, Meta meta)
-    : fd_(fd), file_bytes_(file_bytes), meta_(meta) {}
+// How many elements of the page are below `key`. Moves the level's index about.
+Result<std::size_t> Cursor::lower_bound(Level& level, Bytes key) const {
+    std::size_t from = 0, to = level.header.count;
+    while (from < to) {
+        level.index = from + (to - from) / 2;
+        CAPSTAN_TRY(const Element middle, element(level));
+        if (text(middle.key) < text(key)) {
+            from = level.index + 1;
+        } else {
+            to = level.index;
+        }
+    }
+    return from;
+}
+
+Result<bool> Cursor::seek(Bytes key) {
+    depth_ = 0;
+    pages_visited_ = 0;
+    previous_key_.clear();
+    std::uint64_t page = bucket_.root;
+    while (true) {
+        CAPSTAN_TRY(enter(page));
+        Level& level = levels_[depth_ - 1];
+        CAPSTAN_TRY(const std::size_t below, lower_bound(level, key));
+        if (level.header.flags == kLeafPage) {
+            level.index = below;
+            return below < level.header.count ? take() : next();
+        }
+        level.index = below;
+        bool exact = false;
+        if (below < level.header.count) {
+            CAPSTAN_TRY(const Element found, element(level));
+            exact = text(found.key) == text(key);
+        }
+        // A branch's key is the least below it: the child before may hold what is asked for.
+        level.index = exact || below == 0 ? below : below - 1;
+        if (level.header.count == 0) {
+            return next();
+        }
+        CAPSTAN_TRY(const Element branch, element(level));
+        if (branch.child < 2) {
+            return fail(damaged(level, "leads to page " + std::to_string(branch.child)));
+        }
+        page = branch.child;
+    }
+}
+
+Reader::Reader(int fd, Meta meta) : fd_(fd), meta_(meta) {}
 
 Reader::~Reader() {
     ::close(fd_);
@@ -240,7 +286,7 @@ Result<std::unique_ptr<Reader>> Reader::open(const std::string& path) {
     const std::uint64_t file_bytes = static_cast<std::uint64_t>(info.st_size);
     const std::optional<Meta> meta = newest_meta(fd);
     // tidy: allow new, private constructor
-    std::unique_ptr<Reader> reader(new Reader(fd, file_bytes, meta.value_or(Meta{})));
+    std::unique_ptr<Reader> reader(new Reader(fd, meta.value_or(Meta{})));
     if (!meta) {
         return fail(Code::invalid, "neither meta page is intact");
     }

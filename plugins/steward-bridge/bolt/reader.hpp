@@ -35,6 +35,8 @@ public:
     Result<bool> first();
     Result<bool> next();
     Result<bool> last();
+    // To the first element whose key is not below `key`.
+    Result<bool> seek(Bytes key);
 
     Bytes key() const { return key_; }
     Bytes value() const { return value_; }
@@ -55,6 +57,7 @@ private:
 
     Result<void> enter(std::uint64_t page);
     Result<Element> element(const Level& level) const;
+    Result<std::size_t> lower_bound(Level& level, Bytes key) const;
     Result<bool> descend(bool to_the_end);
     Result<bool> take();
     Error damaged(const Level& level, std::string_view what) const;
@@ -90,11 +93,10 @@ public:
 
 private:
     friend class Cursor;
-    Reader(int fd, std::uint64_t file_bytes, Meta meta);
+    Reader(int fd, Meta meta);
     Result<void> load_page(std::uint64_t id, std::vector<std::uint8_t>& page, PageHeader& header);
 
     const int fd_;
-    const std::uint64_t file_bytes_;
     const Meta meta_;
     std::vector<bool> used_;  // by page, only while check() runs
 };

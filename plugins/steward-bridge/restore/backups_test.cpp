@@ -1,7 +1,7 @@
 // Backups that exist: those in test/data/backups restore to exactly what their source held, those
 // in backups-malformed end as their expected.md says is right.
 #include "plugins/steward-bridge/restore/directory_objects.hpp"
-#include "plugins/steward-bridge/restore/restoration.hpp"
+#include "plugins/steward-bridge/restore/dump.hpp"
 #include "plugins/steward-bridge/restore/testing_backup.hpp"
 
 #include "capstan/json.hpp"
@@ -130,6 +130,23 @@ TEST_F(Backups, EachRestoresFromItsCompactedFullAsWell) {
             again.list().value(), again, digests_, one_member(), directory_.path("data"), options);
         std::filesystem::remove_all(store);
         expect_restored(set, report);
+    }
+}
+
+TEST_F(Backups, EachIsDumpedAsEtcdctlWouldListIt) {
+    for (const std::string& name : sets("backups")) {
+        SCOPED_TRACE(name);
+        DirectoryObjects objects(data("backups/" + name));
+        RestoreOptions options;
+        options.work_directory = directory_.path("work");
+        TestFileSink json(directory_.path("dump"));
+        const auto report = dump(objects.list().value(), objects, digests_, json, options);
+        ASSERT_TRUE(report) << report.error().message;
+        const auto expected = json::parse(file_content(data("backups/" + name + "/expected.json")));
+        const auto found = json::parse(file_content(directory_.path("dump")));
+        ASSERT_TRUE(found) << found.error().message;
+        EXPECT_EQ(found.value(), expected.value());
+        EXPECT_EQ(directory_.entries(), std::vector<std::string>{"dump"});
     }
 }
 

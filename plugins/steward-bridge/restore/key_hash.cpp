@@ -58,7 +58,9 @@ std::uint64_t sip(std::uint64_t k0, std::uint64_t k1, std::string_view key) {
         key.remove_prefix(8);
     }
     std::uint64_t rest = 0;
-    std::memcpy(&rest, key.data(), key.size());
+    if (!key.empty()) {
+        std::memcpy(&rest, key.data(), key.size());
+    }
     state.add(last | rest);
     return state.finish();
 }

@@ -52,6 +52,10 @@ Result<void> Replay::add_base_entry(const mvcc::Revision& revision,
                                  "the value of " + revisions(revision.main, revision.main)));
     }
     const mvcc::KeyValue& pair = decoded.value();
+    if (pair.key.empty()) {
+        return fail(Code::invalid,
+                    "the value of " + revisions(revision.main, revision.main) + " has no key");
+    }
     if (revision.tombstone) {
         history_.erase(pair.key);
     } else {

@@ -140,8 +140,13 @@ Result<RestoreReport> restore(const SnapshotListing& listing,
                               SnapshotObjects& objects,
                               Digests& digests,
                               const NewCluster& cluster,
-                              const std::string& data_directory,
+                              const std::string& directory,
                               const RestoreOptions& options) {
+    // What is made stands beside it until it is whole: "data/" is "data".
+    const std::string data_directory = directory.substr(0, directory.find_last_not_of('/') + 1);
+    if (data_directory.empty()) {
+        return fail(Code::invalid, "\"" + directory + "\" cannot be a data directory");
+    }
     CAPSTAN_TRY(check_absent(data_directory));
     Scratch part(data_directory + ".part");
     std::error_code error;

@@ -35,7 +35,8 @@ public:
 
 struct RestoreOptions {
     std::optional<std::int64_t> to_revision;
-    // Where the base waits unpacked; made when missing, emptied at the end.
+    // Where the base waits unpacked; made when missing. Compacting puts two files of that name with
+    // an ending beside it. Nothing of this is left at the end.
     std::string work_directory;
     // A restored database above 80 % of it loses the revisions that were superseded before the
     // newest delta. 0: no limit.

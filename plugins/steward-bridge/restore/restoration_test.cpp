@@ -46,13 +46,13 @@ protected:
         options_.to_revision = to_revision;
         options_.work_directory = directory_.path("work");
         DirectoryObjects objects(directory_.path("store"));
-        return restore(
-            objects.list().value(), objects, digests_, cluster_, directory_.path("data"), options_);
+        return restore(objects.list().value(), objects, digests_, cluster_, data_, options_);
     }
 
     Database restored() const { return read_database(directory_.path("data/member/snap/db")); }
 
     TestDirectory directory_;
+    std::string data_{directory_.path("data")};
     TestStore store_{directory_.path("store")};
     TestingDigests digests_;
     NewCluster cluster_ = make_cluster("a", "a=http://a:1,b=http://b:1", "token").value();
@@ -196,6 +196,13 @@ TEST_F(Restoration, AFullThatEndsBeforeItsNameIsDamaged) {
         << report.error().message;
 }
 
+TEST_F(Restoration, AValueWithoutAKeyIsDamage) {
+    Database base = base_of({put("a", 2, 2, 1)});
+    base["key"][mvcc::encode_revision({3, 0, false})] = "";
+    store_.add_full(3, base);
+    EXPECT_NE(run().error().message.find("the value of revision 3 has no key"), std::string::npos);
+}
+
 TEST_F(Restoration, AFullCompactedAtItsEndKeepsItsRevision) {
     Database base = base_of({put("a", 2, 2, 1)});
     base["meta"]["finishedCompactRev"] = mvcc::encode_revision({5, 0, false});
@@ -215,6 +222,15 @@ TEST_F(Restoration, ADirectoryThatHoldsSomethingIsLeftAlone) {
     ASSERT_FALSE(again);
     EXPECT_EQ(again.error().code, Code::exists);
     EXPECT_EQ(restored(), before);
+}
+
+TEST_F(Restoration, ASlashAtTheEndOfTheDirectoryChangesNothing) {
+    store_.add_full(2, base_of({put("a", 2, 2, 1)}));
+    data_ = directory_.path("data/");
+    ASSERT_TRUE(run());
+    EXPECT_EQ(live_keys(restored()).size(), 1u);
+    data_ = "/";
+    EXPECT_EQ(run().error().code, Code::invalid);
 }
 
 TEST_F(Restoration, WhatAKilledRunLeftIsNoObstacle) {

@@ -3,11 +3,12 @@
 //     restore-driver restore STORE DATA_DIR NAME INITIAL_CLUSTER TOKEN [REVISION [QUOTA]]
 //     restore-driver verify STORE [REVISION]
 //     restore-driver compact STORE FILE [REVISION]
+//     restore-driver dump STORE FILE [REVISION]
 //
 // Prints the report as JSON. Exit: 0 done, 1 other failure, 2 usage, 6 damaged or incomplete,
 // 7 no snapshot at all.
 #include "plugins/steward-bridge/restore/directory_objects.hpp"
-#include "plugins/steward-bridge/restore/restoration.hpp"
+#include "plugins/steward-bridge/restore/dump.hpp"
 #include "plugins/steward-bridge/stream/testing_digest.hpp"
 
 #include "capstan/json.hpp"
@@ -87,11 +88,12 @@ Result<RestoreReport> run(const std::vector<std::string>& args) {
         }
         return restore(listing, objects, digests, cluster, args[2], options);
     }
-    if (args[0] == "compact") {
+    if (args[0] == "compact" || args[0] == "dump") {
         options.to_revision = revision_argument(args, 3);
         CAPSTAN_TRY(auto file, bolt::NewFile::create(args[2]));
         FileSink sink(std::move(file));
-        return compact(listing, objects, digests, sink, options);
+        return args[0] == "dump" ? dump(listing, objects, digests, sink, options)
+                                 : compact(listing, objects, digests, sink, options);
     }
     options.work_directory = args[1] + ".verify";
     options.to_revision = revision_argument(args, 2);
@@ -104,9 +106,10 @@ Result<RestoreReport> run(const std::vector<std::string>& args) {
 int main(int argc, char** argv) {
     const std::vector<std::string> args(argv + 1, argv + argc);
     const std::string what = args.empty() ? "" : args[0];
-    const std::size_t needed = what == "restore" ? 6 : what == "compact" ? 3 : 2;
-    if ((what != "restore" && what != "compact" && what != "verify") || args.size() < needed) {
-        std::cerr << "usage: restore-driver restore|verify|compact STORE …\n";
+    const std::size_t needed = what == "restore" ? 6 : what == "verify" ? 2 : 3;
+    const bool known = what == "restore" || what == "verify" || what == "compact" || what == "dump";
+    if (!known || args.size() < needed) {
+        std::cerr << "usage: restore-driver restore|verify|compact|dump STORE …\n";
         return 2;
     }
     return capstan::steward::print(capstan::steward::run(args));
