@@ -1,7 +1,6 @@
 // What an S3 server answers with: XML of unknown origin, alone and as the pages of a listing.
 #include "plugins/steward-bridge/store/s3_store.hpp"
 #include "plugins/steward-bridge/store/xml.hpp"
-#include "plugins/steward-bridge/stream/testing_digest.hpp"
 #include "test/fuzz/fuzz.hpp"
 
 #include <algorithm>
@@ -52,6 +51,23 @@ void check_document(std::string_view document) {
     require(elements_of(spaced).has_value(), "space in front changes nothing");
 }
 
+// Nobody here looks at signatures.
+class NoDigests final : public Digests {
+public:
+    class None final : public Hasher {
+    public:
+        Result<void> update(std::span<const std::uint8_t>) override { return ok(); }
+        Result<std::string> finish() override { return std::string(32, 'x'); }
+    };
+    Result<std::unique_ptr<Hasher>> sha256() override { return make(); }
+    Result<std::unique_ptr<Hasher>> md5() override { return make(); }
+    Result<std::unique_ptr<Hasher>> hmac_sha256(std::string_view) override { return make(); }
+    Result<std::unique_ptr<Hasher>> crc32c() override { return make(); }
+
+private:
+    static std::unique_ptr<Hasher> make() { return std::make_unique<None>(); }
+};
+
 class Answering final : public Transport {
 public:
     explicit Answering(std::string_view body) : body_(body) {}
@@ -93,7 +109,7 @@ public:
 };
 
 void check_listing(std::string_view document) {
-    TestingDigests digests;
+    NoDigests digests;
     Answering transport(document);
     Still pace;
     const auto environment = [](const std::string& name) -> std::string {

@@ -84,7 +84,7 @@ Code code_of_status(const S3Answer& answer) {
         case 403: return Code::forbidden;
         case 404: return answer.problem.code == "NoSuchBucket" ? Code::invalid : Code::not_found;
         case 408: return Code::timeout;
-        case 409:
+        case 409: return Code::unavailable;  // another request is under way
         case 412: return Code::conflict;
         case 413: return Code::too_large;
         case 429: return Code::overloaded;

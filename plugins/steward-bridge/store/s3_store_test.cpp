@@ -314,6 +314,10 @@ TEST_F(S3StoreTest, ConflictOfTwoWritersIsTriedAgain) {
     server.plan("PUT /bucket/f", answered(409, "ConditionalRequestConflict"));
     STORE_OK(store->put_if_absent("f", "mine"));
     EXPECT_EQ(pace.sleeps.size(), 1u);
+    for (int i = 0; i < 6; ++i) {
+        server.plan("PUT /bucket/g", answered(409, "ConditionalRequestConflict"));
+    }
+    STORE_FAILS(store->put_if_absent("g", "mine"), Code::unavailable, "bucket/g");
 }
 
 TEST_F(S3StoreTest, CheckFindsAStoreThatIgnoresConditions) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -39,13 +40,17 @@ inline std::vector<std::string> keys_of(ObjectStore& store,
     return keys;
 }
 
-// Bytes that differ everywhere, so that a piece in the wrong place shows.
+// Bytes in which a piece in the wrong place shows: they repeat only after a prime number of them.
 inline std::string pattern(std::size_t size, std::uint32_t seed = 1) {
-    std::string out(size, '\0');
+    std::string block(std::min<std::size_t>(size, 65'537), '\0');
     std::uint32_t state = seed;
-    for (char& c : out) {
+    for (char& c : block) {
         state = state * 1664525u + 1013904223u;
         c = static_cast<char>(state >> 24);
+    }
+    std::string out;
+    while (out.size() < size) {
+        out.append(block, 0, size - out.size());
     }
     return out;
 }
