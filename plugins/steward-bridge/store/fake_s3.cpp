@@ -86,10 +86,13 @@ public:
         return head;
     }
     Result<std::size_t> read(std::span<char> into) override {
-        const std::size_t end = is(Fault::Kind::cut_answer)
-                                    ? std::min(fault_->bytes, reply_.body.size())
-                                    : reply_.body.size();
+        const bool stops = is(Fault::Kind::cut_answer) || is(Fault::Kind::slow_answer);
+        const std::size_t end =
+            stops ? std::min(fault_->bytes, reply_.body.size()) : reply_.body.size();
         const std::size_t count = std::min(into.size(), end - used_);
+        if (count == 0 && is(Fault::Kind::slow_answer)) {
+            return fail(Code::timeout, "no data came in time");
+        }
         if (count == 0 && is(Fault::Kind::cut_answer)) {
             return fail(Code::unavailable, "the connection ended before the answer");
         }

@@ -36,6 +36,7 @@ struct Fault {
         cut_upload,   // the connection breaks while the body is sent; nothing takes effect
         lost_answer,  // takes effect, but the answer does not arrive
         cut_answer,   // the body of the answer breaks after `bytes`
+        slow_answer,  // the same, but it stalls: the wait for more times out
         answered,     // `status`, `headers`, `body` instead of the truth; nothing takes effect
     };
     Kind kind{Kind::refused};

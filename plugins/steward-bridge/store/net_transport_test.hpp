@@ -43,13 +43,14 @@ public:
         stream_ = client.stream(std::move(request), options, std::move(handler));
     }
 
-    Result<void> write(std::string_view bytes) override {
+    Result<void> write(std::string_view bytes) override { return write(bytes, true); }
+    Result<void> write(std::string_view bytes, bool last) {
         if (bytes.empty()) {
             return ok();
         }
         std::optional<Result<void>> done;
         stream_->write(
-            std::string(bytes), true, [&done](Result<void> r) { done.emplace(std::move(r)); });
+            std::string(bytes), last, [&done](Result<void> r) { done.emplace(std::move(r)); });
         CAPSTAN_TRY(run([&] { return done.has_value() || end_.has_value(); }));
         return done ? *done : *end_;
     }

@@ -5,6 +5,7 @@
 #include "plugins/steward-bridge/store/store_contract_test.hpp"
 #include "plugins/steward-bridge/stream/testing_digest.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <map>
@@ -28,6 +29,80 @@ public:
     double chance() override { return 0; }
     std::chrono::nanoseconds skew{0};
     int sleeps{0};
+};
+
+// The real transport, but planned requests go wrong on the way.
+class FaultyTransport final : public Transport {
+public:
+    enum class Kind : std::uint8_t { busy, cut_upload, cut_answer };
+    struct Fault {
+        std::string what;  // in the method and the URL
+        Kind kind;
+    };
+
+    class Exchange final : public HttpExchange {
+    public:
+        Exchange(std::unique_ptr<HttpExchange> real, std::optional<Kind> kind)
+            : real_(std::move(real)), kind_(kind) {}
+
+        Result<void> write(std::string_view bytes) override {
+            if (kind_ == Kind::busy) {
+                return ok();
+            }
+            if (kind_ != Kind::cut_upload) {
+                return real_->write(bytes);
+            }
+            auto& exchange = static_cast<NetExchange&>(*real_);
+            CAPSTAN_TRY(exchange.write(bytes.substr(0, bytes.size() / 2), false));
+            real_.reset();
+            return cut();
+        }
+        Result<HttpHead> head() override {
+            if (kind_ == Kind::busy) {
+                return HttpHead{503, {}};
+            }
+            return real_ == nullptr ? Result<HttpHead>(cut()) : real_->head();
+        }
+        Result<std::size_t> read(std::span<char> into) override {
+            if (kind_ == Kind::busy) {
+                return std::size_t{0};
+            }
+            if (kind_ == Kind::cut_answer && pieces_++ == 3) {
+                real_.reset();
+            }
+            return real_ == nullptr ? Result<std::size_t>(cut()) : real_->read(into);
+        }
+
+    private:
+        static boost::outcome_v2::failure_type<Error> cut() {
+            return fail(Code::unavailable, "cut by the test");
+        }
+        std::unique_ptr<HttpExchange> real_;
+        const std::optional<Kind> kind_;
+        int pieces_{0};
+    };
+
+    Result<std::unique_ptr<HttpExchange>> open(const HttpRequest& request,
+                                               std::int64_t body_bytes) override {
+        const std::string line = request.method + " " + request.url;
+        const auto found = std::find_if(faults.begin(), faults.end(), [&line](const Fault& fault) {
+            return line.find(fault.what) != std::string::npos;
+        });
+        std::optional<Kind> kind;
+        if (found != faults.end()) {
+            kind = found->kind;
+            faults.erase(found);
+        }
+        std::unique_ptr<HttpExchange> real;
+        if (kind != Kind::busy) {
+            CAPSTAN_TRY(real, real_.open(request, body_bytes));
+        }
+        return std::unique_ptr<HttpExchange>(std::make_unique<Exchange>(std::move(real), kind));
+    }
+    std::vector<Fault> faults;
+
+private:
+    NetTransport real_;
 };
 
 std::string variable(const char* name) {
@@ -91,7 +166,7 @@ protected:
 
     std::map<std::string, std::string> fields;
     TestingDigests digests;
-    NetTransport transport;
+    FaultyTransport transport;
     RealPace pace;
     const S3Parts parts{make_parts()};
 };
@@ -131,6 +206,26 @@ TEST_F(RealS3, UploadsThatNobodyFinishesAreGivenUp) {
     EXPECT_EQ(store->remove_unfinished("u", pace.wall_now() - std::chrono::hours(1)).value(), 0u);
     EXPECT_EQ(store->remove_unfinished("u", pace.wall_now() + std::chrono::hours(1)).value(), 1u);
     EXPECT_EQ(store->remove_unfinished("u", pace.wall_now() + std::chrono::hours(1)).value(), 0u);
+}
+
+TEST_F(RealS3, CutsAndBusyAnswersAreSurvived) {
+    const auto store = connect("faults");
+    using Kind = FaultyTransport::Kind;
+    transport.faults = {{"partNumber=2", Kind::cut_upload},
+                        {"partNumber=2", Kind::busy},
+                        {"partNumber=1", Kind::cut_upload},
+                        {"uploads=", Kind::busy},
+                        {"POST", Kind::busy},
+                        {"GET", Kind::busy},
+                        {"GET", Kind::cut_answer},
+                        {"GET", Kind::cut_answer}};
+    const std::string bytes = pattern(2 * kPartBytesMin + 12'345);
+    STORE_OK(write_object(*store, "f/v2/Full", bytes));
+    const auto source = store->open({"f/v2/Full"}, 7);
+    STORE_OK(source);
+    EXPECT_TRUE(read_all(*source.value(), 100'000) == bytes.substr(7));
+    EXPECT_EQ(transport.faults.size(), 0u);
+    EXPECT_EQ(pace.sleeps, 8);
 }
 
 TEST_F(RealS3, CheckFindsNothingAndLeavesNothing) {

@@ -113,6 +113,10 @@ TEST_F(S3StoreTest, ListingThatNeverEndsIsRefused) {
 
 TEST_F(S3StoreTest, BusyStoreIsAskedAgainLaterAndLater) {
     server.put("a", "x");
+    server.plan("list-type=2", {Kind::cut_answer, 20});
+    server.plan("list-type=2", {Kind::slow_answer, 20});
+    EXPECT_EQ(list_all(*store, "").value().size(), 1u);
+    pace.sleeps.clear();
     for (const int status : {503, 500, 429, 502, 504}) {
         server.plan("GET /bucket/a", answered(status, "SlowDown"));
     }
@@ -158,7 +162,7 @@ TEST_F(S3StoreTest, ReaderGoesOnWhereTheConnectionBroke) {
     const std::string bytes = pattern(200'000);
     server.put("a", bytes);
     server.plan("GET /bucket/a", {Kind::cut_answer, 70'000});
-    server.plan("GET /bucket/a", {Kind::cut_answer, 50'000});
+    server.plan("GET /bucket/a", {Kind::slow_answer, 50'000});
     server.plan("GET /bucket/a", {Kind::refused});
     EXPECT_TRUE(read("a").value() == bytes);
     const HttpRequest& last = server.heads.back();
