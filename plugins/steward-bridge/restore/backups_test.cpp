@@ -2,7 +2,9 @@
 // in backups-malformed end as their expected.md says is right.
 #include "plugins/steward-bridge/restore/directory_objects.hpp"
 #include "plugins/steward-bridge/restore/dump.hpp"
+#include "plugins/steward-bridge/restore/store_objects.hpp"
 #include "plugins/steward-bridge/restore/testing_backup.hpp"
+#include "plugins/steward-bridge/store/local_store.hpp"
 
 #include "capstan/json.hpp"
 
@@ -220,6 +222,34 @@ TEST_F(Backups, WhatIsLostIsLeftOutOnlyWhenAskedFor) {
     const auto report = restore_set("backups-malformed/newest-full-corrupt-gap", options);
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_EQ(report.value().revision, 53);
+}
+
+TEST_F(Backups, AnotherHistoryIsTakenOnlyWhenAskedFor) {
+    RestoreOptions options;
+    options.accept_unfit_events = true;
+    const auto report = restore_set("backups-malformed/foreign-delta", options);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_GT(report.value().counts.events_unfit, 0u);
+    ASSERT_EQ(report.value().warnings.size(), 1u);
+    EXPECT_NE(report.value().warnings[0].find("mixture of two histories"), std::string::npos);
+}
+
+TEST_F(Backups, AreReadThroughAnObjectStore) {
+    std::filesystem::create_directories(directory_.path("backups/main"));
+    std::filesystem::copy(data("backups/mixed-compression/v2"),
+                          directory_.path("backups/main/v2"),
+                          std::filesystem::copy_options::recursive);
+    const auto store = LocalStore::open_directory({directory_.path("backups")});
+    ASSERT_TRUE(store) << store.error().message;
+    const auto listing = list_snapshots(*store.value(), "main");
+    ASSERT_TRUE(listing) << listing.error().message;
+    StoreObjects objects(*store.value());
+    RestoreOptions options;
+    options.work_directory = directory_.path("work");
+    const auto report = verify(listing.value(), objects, digests_, options);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report.value().revision, 98);
+    EXPECT_EQ(report.value().full, "main/v2/Full-00000000-00000027-1796005951.Z");
 }
 
 // The gap is seen in the names: nothing is fetched for it.

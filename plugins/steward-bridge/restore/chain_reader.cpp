@@ -222,6 +222,9 @@ Result<void> ChainReader::build(const Chain& chain,
                                 bolt::Writer* writer,
                                 const NewCluster* cluster) {
     Replay replay(writer, *base_, facts_, options_.to_revision);
+    if (options_.accept_unfit_events) {
+        replay.accept_unfit();
+    }
     report_.full = chain.full.key();
     report_.base_revision = facts_.revision;
     report_.deltas.clear();
@@ -246,6 +249,11 @@ Result<void> ChainReader::build(const Chain& chain,
     }
     report_.revision = replay.revision();
     report_.counts = replay.counts();
+    if (report_.counts.events_unfit > 0) {
+        report_.warnings.push_back(std::to_string(report_.counts.events_unfit) +
+                                   " events do not continue what is before them; the result may "
+                                   "be a mixture of two histories");
+    }
     if (replay.sampled()) {
         report_.warnings.emplace_back(
             "there are more keys than memory for them, so only a part of them was checked for "

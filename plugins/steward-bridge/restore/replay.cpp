@@ -92,6 +92,29 @@ Result<void> Replay::add_base() {
     return ok();
 }
 
+Result<void> Replay::check(const DeltaEvent& event) {
+    const Result<void> fits =
+        event.deleted ? history_.check_erase(event.key)
+                      : history_.check_put(
+                            event.key, event.create_revision, event.mod_revision, event.version);
+    if (fits) {
+        return ok();
+    }
+    if (!unfit_accepted_) {
+        return fail(with_context(fits.error(),
+                                 "at revision " + std::to_string(event.mod_revision) +
+                                     " it does not continue what is before it, so it belongs to "
+                                     "another cluster or to another history"));
+    }
+    ++counts_.events_unfit;
+    if (event.deleted) {
+        history_.erase(event.key);
+    } else {
+        history_.put(event.key, event.create_revision, event.version);
+    }
+    return ok();
+}
+
 Result<void> Replay::add_event(const DeltaEvent& event) {
     const std::int64_t main = event.mod_revision;
     // Sub revisions count from 0 inside the revision that is being added.
@@ -105,15 +128,7 @@ Result<void> Replay::add_event(const DeltaEvent& event) {
     }
     next_sub_ = same ? next_sub_ : 0;
     revision_ = main;
-    const auto fits =
-        event.deleted ? history_.check_erase(event.key)
-                      : history_.check_put(event.key, event.create_revision, main, event.version);
-    if (!fits) {
-        return fail(with_context(fits.error(),
-                                 "at revision " + std::to_string(main) +
-                                     " it does not continue what is before it, so it belongs to "
-                                     "another cluster or to another history"));
-    }
+    CAPSTAN_TRY(check(event));
     mvcc::KeyValue pair;
     pair.key = event.key;
     if (!event.deleted) {

@@ -27,6 +27,7 @@ struct ReplayCounts {
     std::uint64_t events{0};          // taken from deltas
     std::uint64_t events_known{0};    // in deltas, but in the base already
     std::uint64_t leases{0};          // made from what deltas say of them
+    std::uint64_t events_unfit{0};    // taken although they do not continue what is before them
     std::uint64_t leases_unknown{0};  // of keys in deltas that say nothing of their lease's length
 };
 
@@ -38,6 +39,9 @@ public:
            bolt::Reader& reader,
            const BaseFacts& base,
            std::optional<std::int64_t> to_revision);
+
+    // Takes events that do not continue the history before them, and counts them.
+    void accept_unfit() { unfit_accepted_ = true; }
 
     // Once, first. Errors: invalid (damage in the base, or its compaction is newer than
     // to_revision), unavailable (disk).
@@ -61,6 +65,7 @@ public:
 private:
     Result<void> add_base_entry(const mvcc::Revision& revision, bolt::Bytes key, bolt::Bytes value);
     Result<void> write(std::string_view key, std::string_view value);
+    Result<void> check(const DeltaEvent& event);
     void note_leases(const DeltaEvent& event);
     Result<void> write_leases();
     Result<void> write_meta(const NewCluster* cluster);
@@ -72,6 +77,7 @@ private:
     const BaseFacts& base_;
     const std::int64_t to_revision_;
     History history_;
+    bool unfit_accepted_{false};
     std::int64_t revision_{1};
     std::int64_t next_sub_{0};  // 0: nothing of revision_ came from the present delta
     std::map<std::string, std::int64_t> leases_;  // id as its key in the bucket -> seconds

@@ -41,6 +41,9 @@ struct RestoreOptions {
     // A restored database above 80 % of it loses the revisions that were superseded before the
     // newest delta. 0: no limit.
     std::uint64_t quota_bytes{0};
+    // Takes deltas whose versions do not continue what is before them, with a warning. For the
+    // explicit wish of somebody who knows why, never for a pod: the result may be of two histories.
+    bool accept_unfit_events{false};
     // Between objects and every few thousand events; true stops with `cancelled`.
     std::function<bool()> cancelled;
     std::size_t compaction_memory_bytes{kCompactionMemoryBytes};

@@ -252,6 +252,56 @@ TEST_F(Restoration, StopsWhenCancelledAndLeavesNothing) {
     EXPECT_EQ(directory_.entries(), std::vector<std::string>{"store"});
 }
 
+// Objects of which one breaks off, as from a store that goes away.
+class BrokenObjects final : public SnapshotObjects {
+public:
+    BrokenObjects(DirectoryObjects& objects, std::string name, std::size_t bytes)
+        : objects_(objects), name_(std::move(name)), bytes_(bytes) {}
+    Result<std::unique_ptr<Source>> open(const SnapshotRecord& record) override {
+        CAPSTAN_TRY(auto source, objects_.open(record));
+        if (record.name != name_) {
+            return source;
+        }
+        return std::unique_ptr<Source>(std::make_unique<Broken>(std::move(source), bytes_));
+    }
+
+private:
+    struct Broken final : Source {
+        Broken(std::unique_ptr<Source> whole, std::size_t bytes)
+            : source(std::move(whole)), left(bytes) {}
+        Result<std::size_t> read(std::span<std::uint8_t> into) override {
+            if (left == 0) {
+                return fail(Code::unavailable, "connection reset");
+            }
+            CAPSTAN_TRY(const std::size_t n, source->read(into.first(std::min(left, into.size()))));
+            left -= n;
+            return n;
+        }
+        std::unique_ptr<Source> source;
+        std::size_t left;
+    };
+
+    DirectoryObjects& objects_;
+    const std::string name_;
+    const std::size_t bytes_;
+};
+
+TEST_F(Restoration, AStoreThatGoesAwayIsNoDamage) {
+    store_.add_full(2, base_of({put("a", 2, 2, 1)}));
+    store_.add_delta({put("a", 2, 3, 2), put("a", 2, 4, 3)}, Compression::gzip);
+    DirectoryObjects objects(directory_.path("store"));
+    options_.work_directory = directory_.path("work");
+    for (const char* name : {"Full-0-2-1", "Incr-3-4-1.gz"}) {
+        BrokenObjects broken(objects, name, 30);
+        const auto report =
+            restore(objects.list().value(), broken, digests_, cluster_, data_, options_);
+        ASSERT_FALSE(report) << name;
+        EXPECT_EQ(report.error().code, Code::unavailable) << name;
+        EXPECT_NE(report.error().message.find(name), std::string::npos) << report.error().message;
+        EXPECT_EQ(directory_.entries(), std::vector<std::string>{"store"});
+    }
+}
+
 TEST_F(Restoration, NearTheQuotaSupersededRevisionsAreDropped) {
     std::vector<DeltaEvent> base = {put("gone", 2, 2, 1), erase("gone", 3)};
     for (std::int64_t revision = 4; revision < 400; ++revision) {

@@ -1,0 +1,26 @@
+// The snapshots of an object store, for restoring.
+#pragma once
+
+#include "plugins/steward-bridge/restore/restoration.hpp"
+#include "plugins/steward-bridge/store/store.hpp"
+
+#include <string_view>
+
+namespace capstan::steward {
+
+// Everything below `prefix`, sorted into snapshots and what is none. Excluded objects stay unseen.
+Result<SnapshotListing> list_snapshots(ObjectStore& store, std::string_view prefix);
+
+class StoreObjects final : public SnapshotObjects {
+public:
+    explicit StoreObjects(ObjectStore& store) : store_(store) {}  // borrowed
+
+    Result<std::unique_ptr<Source>> open(const SnapshotRecord& record) override {
+        return store_.open({record.key(), record.version_id.value_or("")}, 0);
+    }
+
+private:
+    ObjectStore& store_;
+};
+
+}  // namespace capstan::steward
