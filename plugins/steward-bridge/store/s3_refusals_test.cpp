@@ -190,6 +190,16 @@ TEST_F(S3Refusals, VersionsShowTheOldestInPagesOfTwo) {
     EXPECT_EQ(keys_of(*store, "p"), std::vector<std::string>{"p/a"});
 }
 
+TEST_F(S3Refusals, CheckLeavesNoVersions) {
+    server.versioned = true;
+    const auto store = connect();
+    const StoreCheck check = check_store(*store, "p", "t");
+    for (const CheckStep& step : check.steps) {
+        EXPECT_EQ(step.problem, "") << step.name;
+    }
+    EXPECT_EQ(server.objects.size(), 0u);
+}
+
 TEST_F(S3Refusals, LockedVersionsSayUntilWhen) {
     server.versioned = true;
     server.put("p/a", "x");
