@@ -196,7 +196,14 @@ FakeS3::Reply FakeS3::remove(const Asked& asked) {
 }
 
 std::string FakeS3::encode(const std::string& key) const {
-    return url_encoding ? uri_encode(key, true) : escaped(key);
+    if (!url_encoding) {
+        return escaped(key);
+    }
+    std::string out = uri_encode(key, true);  // a space as "+", as S3 has it
+    for (std::size_t at = 0; (at = out.find("%20", at)) != std::string::npos;) {
+        out.replace(at, 3, "+");
+    }
+    return out;
 }
 
 FakeS3::Reply FakeS3::list(const Asked& asked) {

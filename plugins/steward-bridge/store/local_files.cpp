@@ -11,8 +11,8 @@
 namespace capstan::steward::local {
 namespace {
 
-constexpr int kNamesMax = 100;    // tries for a free name of an unfinished file
-constexpr int kPublishTries = 3;  // a folder may be removed between finding and using it
+constexpr int kNamesMax = 100;     // tries for a free name of an unfinished file
+constexpr int kPublishTries = 20;  // a folder may be removed between finding and using it
 constexpr const char* kReplaceLock = "replace.lock";
 
 auto failed(int number, const std::string& what) {
@@ -216,10 +216,16 @@ Result<std::string> Unfinished::publish(int root, const std::string& key, bool i
         return failed(errno, "make durable " + shown_);
     }
     for (int attempt = 0; attempt < kPublishTries; ++attempt) {
-        CAPSTAN_TRY(const Place place, find_place(root, target, key, true));
-        CAPSTAN_TRY(const bool moved, move_to(place, target, if_absent));
+        const auto place = find_place(root, target, key, true);
+        if (!place && place.error().code != Code::not_found) {
+            return fail(place.error());
+        }
+        bool moved = false;
+        if (place) {
+            CAPSTAN_TRY(moved, move_to(place.value(), target, if_absent));
+        }
         if (moved) {
-            if (::fsync(place.folder.get()) != 0) {
+            if (::fsync(place.value().folder.get()) != 0) {
                 return failed(errno, "make durable the folder of " + target);
             }
             return etag_of(info);

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 namespace capstan::steward {
 namespace {
@@ -155,6 +156,21 @@ TEST_F(LocalStoreTest, FolderThatIsRemovedMeanwhileIsMadeAgain) {
     EXPECT_FALSE(fs::exists(directory + "/p/v2")) << "an empty folder goes";
     STORE_OK(sink.value()->finish());
     EXPECT_EQ(keys_of(*store, "p"), std::vector<std::string>{"p/v2/b"});
+}
+
+TEST_F(LocalStoreTest, WritersSurviveOthersThatRemoveTheirFolder) {
+    const auto write_and_remove = [this](const std::string& key) {
+        const auto own = open();
+        for (int i = 0; i < 100; ++i) {
+            const auto written = write_object(*own, key, "x");
+            EXPECT_TRUE(written) << written.error().message;
+            EXPECT_TRUE(own->remove({key}));
+        }
+    };
+    std::thread other(write_and_remove, "p/v1/Backup-1/a");
+    write_and_remove("p/v1/Backup-1/b");
+    other.join();
+    EXPECT_EQ(keys_of(*store, ""), std::vector<std::string>());
 }
 
 TEST_F(LocalStoreTest, TwoReplacersDoNotBothWin) {
