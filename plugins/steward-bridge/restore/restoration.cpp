@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -135,6 +136,16 @@ private:
 };
 
 }  // namespace
+
+std::optional<std::int64_t> revision_at(const SnapshotListing& listing, WallTime time) {
+    std::optional<std::int64_t> newest;
+    for (const SnapshotRecord& record : listing.snapshots) {
+        if (record.created <= time) {
+            newest = std::max(newest.value_or(0), record.last_revision);
+        }
+    }
+    return newest;
+}
 
 Result<RestoreReport> restore(const SnapshotListing& listing,
                               SnapshotObjects& objects,

@@ -60,6 +60,10 @@ struct RestoreReport {
     std::vector<std::string> warnings;  // sentences: what was passed over, and why nothing is lost
 };
 
+// The newest revision of the snapshots made up to `time`, for to_revision; nothing when there is
+// none. As exact as snapshots are apart.
+std::optional<std::int64_t> revision_at(const SnapshotListing& listing, WallTime time);
+
 // Errors of all three: not_found (no snapshot at all: neither a success nor a damaged store);
 // invalid (damaged or incomplete: names the object or the missing revisions and what can be
 // reached); cancelled; what the store or the disk says. After an error nothing is left on disk.

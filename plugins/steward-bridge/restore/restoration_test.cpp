@@ -98,6 +98,16 @@ TEST_F(Restoration, EventsOfOneRevisionGetTheirPlaceInsideIt) {
     EXPECT_TRUE(live_keys(restored()).empty());
 }
 
+TEST_F(Restoration, LargeValuesComeBack) {
+    DeltaEvent first = put("a", 2, 2, 1), second = put("a", 2, 3, 2);
+    first.value = std::string(3'000'000, 'x');
+    second.value = std::string(5'000'000, 'y');
+    store_.add_full(2, base_of({first}));
+    store_.add_delta({second}, Compression::gzip);
+    ASSERT_TRUE(run());
+    EXPECT_EQ(restored().at("key"), key_entries({first, second}));
+}
+
 TEST_F(Restoration, OverlappingDeltasAddNothingTwice) {
     store_.add_full(2, base_of({put("a", 2, 2, 1), put("a", 2, 3, 2)}));
     store_.add_delta({put("a", 2, 3, 2), put("a", 2, 4, 3), put("b", 4, 4, 1)});
@@ -162,6 +172,21 @@ TEST_F(Restoration, StopsAtTheRevisionAskedFor) {
     }
     EXPECT_EQ(run(7).error().code, Code::invalid);
     EXPECT_EQ(run(1).error().code, Code::invalid);
+}
+
+TEST_F(Restoration, ATimeIsTheRevisionOfTheSnapshotsMadeUntilThen) {
+    store_.add_full(2, base_of({put("a", 2, 2, 1)}), 100);
+    store_.add_delta({put("a", 2, 3, 2)}, Compression::none, 200);
+    store_.add_delta({put("a", 2, 4, 3)}, Compression::none, 300);
+    const SnapshotListing listing = DirectoryObjects(directory_.path("store")).list().value();
+    const auto at = [&](int second) {
+        return revision_at(listing, WallTime(std::chrono::seconds(second)));
+    };
+    EXPECT_EQ(at(99), std::nullopt);
+    EXPECT_EQ(at(100), 2);
+    EXPECT_EQ(at(299), 3);
+    EXPECT_EQ(at(1000), 4);
+    EXPECT_EQ(run(at(299)).value().revision, 3);
 }
 
 // The full reaches beyond its name, and what it held between was compacted there.
