@@ -145,10 +145,13 @@ class ControlPlane:
         self.start_etcd()
         self.start_apiserver()
         if self.controllers:
-            self.run("kcm", str(self.kube / "kube-controller-manager"), f"--kubeconfig={self.kubeconfig}",
-                     f"--service-account-private-key-file={self.pki.path('sa.key')}", f"--root-ca-file={self.pki.path('ca.crt')}",
-                     "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0", "--use-service-account-credentials",
-                     "--controllers=*,-nodeipam", "--kube-api-qps=200", "--kube-api-burst=200")
+            self.start_controllers()
+
+    def start_controllers(self):
+        self.run("kcm", str(self.kube / "kube-controller-manager"), f"--kubeconfig={self.kubeconfig}",
+                 f"--service-account-private-key-file={self.pki.path('sa.key')}", f"--root-ca-file={self.pki.path('ca.crt')}",
+                 "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0", "--use-service-account-credentials",
+                 "--controllers=*,-nodeipam", "--kube-api-qps=200", "--kube-api-burst=200")
 
     def start_etcd(self):
         client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self.etcd_peer_port}"

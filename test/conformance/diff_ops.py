@@ -39,6 +39,11 @@ class Operation:
     query: dict = dataclasses.field(default_factory=dict)
     collection: bool = False
 
+    @property
+    def dry(self):
+        """Whether this changes nothing. A deletion's options are in its body, if it has one, and nowhere else."""
+        return "dryRun" in (self.body if self.method == "DELETE" and self.body else self.query)
+
     def text(self):
         what = f"{self.method} {self.kind.plural}/{self.name}" + (f"/{self.sub}" if self.sub else "")
         return f"{what} {self.query or ''} {self.content_type} mutate={self.mutate} body={self.body}"
@@ -79,7 +84,8 @@ class Generator:
         name = self.pick("replicas", "mode", "count", "ratio", "flag", "port", "even", "atoms", "marks", "parts", "ports", "settings",
                          "fixed", "nested", "open", "maybe", "name", "marks", "parts", "ports", "settings")
         if self.chance(0.02):
-            return self.pick("bogus", name), self.pick(1, "x", {"y": 1}, [1], True, -1)
+            # Not an odd number for even: CEL rules are not evaluated (docs/local.md).
+            return self.pick("bogus", name), self.pick(2, "x", {"y": 1}, [1], True, -1 if name != "even" else -2)
         if self.chance(0.03):
             return name, None
         return name, self.thing_value(name)
@@ -169,7 +175,7 @@ class Generator:
             if "fieldManager" not in operation.query and operation.method != "DELETE" and self.chance(0.8):
                 operation.query["fieldManager"] = self.pick(*MANAGERS)
             # A dry run of a PUT that would create answers version 1 on a real server.
-            if self.chance(0.04) and operation.method != "DELETE" and (kind.custom or operation.method != "PUT"):
+            if self.chance(0.04) and (kind.custom or operation.method != "PUT"):
                 operation.query["dryRun"] = "All"
             if kind.custom and operation.method != "DELETE" and self.chance(0.05):
                 operation.query["fieldValidation"] = self.pick("Strict", "Ignore")
@@ -313,7 +319,9 @@ class Generator:
 
     def delete(self, kind, name):
         body = None
-        if self.chance(0.4):
+        if self.chance(0.05):
+            body = {"dryRun": ["All"]}
+        elif self.chance(0.4):
             body = {"preconditions": self.pick({"uid": "$UID"}, {"uid": "x"}, {"resourceVersion": "$RV"}, {"resourceVersion": "$OLDRV"})}
         return Operation(kind, name, "DELETE", body=body)
 

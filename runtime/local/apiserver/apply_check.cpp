@@ -64,9 +64,13 @@ Result<void> check(const json::Value& value,
 
 }  // namespace
 
-Result<void> check_typed(const json::Value& config, const ObjectSchema& schema) {
+Result<void> check_types(const json::Value& object, const ObjectSchema& schema) {
     FieldPath path;
-    CAPSTAN_TRY(check(config, schema.root, true, path));
+    return check(object, schema.root, true, path);
+}
+
+Result<void> check_typed(const json::Value& config, const ObjectSchema& schema) {
+    CAPSTAN_TRY(check_types(config, schema));
     auto stated = to_field_set(config, schema);
     return stated ? ok() : Result<void>(fail(std::move(stated).error()));
 }

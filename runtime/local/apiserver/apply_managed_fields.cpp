@@ -318,7 +318,7 @@ Answer<json::Value> apply_config(const json::Value* live,
         return refuse(apply_conflict(conflicts));
     }
     take_from_others(entries, own, change);
-    if (!change.same()) {
+    if (!(merged == base)) {  // also the order of a set, which is no change to anybody's fields
         own->time = identity.time;
     }
     encode_managed_fields(std::move(entries), merged);

@@ -101,6 +101,20 @@ TEST_F(Apply, TheSameConfigurationChangesNothingButTheTime) {
     EXPECT_EQ(again.value(), first);
 }
 
+TEST_F(Apply, AnotherOrderOfASetIsAChangeOfThisManager) {
+    const auto at = [&](const json::Value* live, const char* spec, const char* time) {
+        auto result = apply_config(live, object(spec), {schema_.root()}, as("m", time), false, {});
+        EXPECT_TRUE(result);
+        return result ? std::move(result).assume_value() : json::Value();
+    };
+    const json::Value first = at(nullptr, R"({"set":["s","t"]})", "2026-01-01T08:00:00Z");
+    const json::Value second = at(&first, R"({"set":["t","s"]})", "2026-01-01T09:00:00Z");
+    EXPECT_EQ(spec_of(second), R"({"set":["t","s"]})");
+    const json::Value* time = second.pointer("/metadata/managedFields/0/time");
+    ASSERT_NE(time, nullptr);
+    EXPECT_EQ(*time, json::Value("2026-01-01T09:00:00Z"));
+}
+
 TEST_F(Apply, RemovesWhatItsManagerStopsStating) {
     const json::Value first = applied(
         nullptr, R"({"a":1,"b":"x","open":{"k":"v"},"ports":[{"name":"x"},{"name":"y"}]})", "m");

@@ -26,8 +26,11 @@ struct ObjectSchema {
 // Errors: invalid (an item without its key, two items with one key).
 Result<FieldSet> to_field_set(const json::Value& object, const ObjectSchema& schema);
 
-// Whether a configuration fits the schema's types. Errors: invalid (".spec.count: expected numeric
+// Whether each value has the type of the schema. Errors: invalid (".spec.count: expected numeric
 // (int or float), got string").
+Result<void> check_types(const json::Value& object, const ObjectSchema& schema);
+
+// Whether a configuration does, and its lists have the keys they need, each once.
 Result<void> check_typed(const json::Value& config, const ObjectSchema& schema);
 
 struct Comparison {

@@ -20,14 +20,34 @@ struct DeleteOptions {
     bool dry_run{false};
 };
 
-Answer<DeleteOptions> read_delete_options(const Call& call) {
+Answer<void> check_propagation(const std::string& policy) {
+    if (policy.empty() || policy == "Background" || policy == "Foreground" || policy == "Orphan") {
+        return boost::outcome_v2::success();
+    }
+    return refuse(invalid("meta.k8s.io",
+                          "DeleteOptions",
+                          "",
+                          {{"FieldValueNotSupported",
+                            "Unsupported value: \"" + policy + "\"",
+                            "propagationPolicy"}}));
+}
+
+DeleteOptions options_of_query(const Call& call) {
     DeleteOptions options;
     options.dry_run = call.dry_run;
     options.propagation = call.info.parameter("propagationPolicy");
     if (const std::string_view grace = call.info.parameter("gracePeriodSeconds"); !grace.empty()) {
         options.grace_seconds = std::atoll(std::string(grace).c_str());
     }
+    return options;
+}
+
+// A body takes the place of the query: what only the query says, even dryRun, then does not count.
+Answer<DeleteOptions> read_delete_options(const Call& call) {
+    DeleteOptions options;
     if (call.request.body.empty()) {
+        options = options_of_query(call);
+        CAPSTAN_TRY(check_propagation(options.propagation));
         return options;
     }
     CAPSTAN_TRY(const json::Value body, parse_body(call));
@@ -36,7 +56,7 @@ Answer<DeleteOptions> read_delete_options(const Call& call) {
         grace != nullptr && grace->if_int() != nullptr) {
         options.grace_seconds = *grace->if_int();
     }
-    options.propagation = view["propagationPolicy"].string_or(options.propagation);
+    options.propagation = view["propagationPolicy"].string_or("");
     if (const json::Value* orphan = body.find("orphanDependents");
         orphan != nullptr && !orphan->is_null()) {
         if (!options.propagation.empty()) {
@@ -53,19 +73,11 @@ Answer<DeleteOptions> read_delete_options(const Call& call) {
     }
     options.uid = view["preconditions"]["uid"].string_or("");
     options.version = view["preconditions"]["resourceVersion"].string_or("");
-    options.dry_run = options.dry_run || !view["dryRun"].array().empty();
+    options.dry_run = !view["dryRun"].array().empty();
     if (options.grace_seconds.value_or(0) < 0) {
         options.grace_seconds = 1;
     }
-    if (!options.propagation.empty() && options.propagation != "Background" &&
-        options.propagation != "Foreground" && options.propagation != "Orphan") {
-        return refuse(invalid("meta.k8s.io",
-                              "DeleteOptions",
-                              "",
-                              {{"FieldValueNotSupported",
-                                "Unsupported value: \"" + options.propagation + "\"",
-                                "propagationPolicy"}}));
-    }
+    CAPSTAN_TRY(check_propagation(options.propagation));
     return options;
 }
 

@@ -33,19 +33,22 @@ Answer<void> check_apply_request(const Call& call, const json::Value& config) {
     return boost::outcome_v2::success();
 }
 
-// What a patch may not touch.
-Answer<void> check_immutable(const Call& call,
-                             const json::Value& live,
-                             const json::Value& updated) {
+// What a patch may not touch. The version is compared first: who read too early is told just that.
+Answer<void> check_immutable(const Call& call, const Stored& live, const json::Value& updated) {
+    const GroupVersionKind& gvk = call.kind->gvk;
+    const std::string_view version =
+        json::View(updated)["metadata"]["resourceVersion"].string_or("");
+    if (!version.empty() && version != std::to_string(live.revision)) {
+        return refuse(version_conflict(gvk.group, call.kind->plural, call.info.name));
+    }
     std::vector<StatusCause> causes;
-    const std::string uid{json::View(live)["metadata"]["uid"].string_or("")};
+    const std::string uid{json::View(live.value)["metadata"]["uid"].string_or("")};
     const std::string sent{json::View(updated)["metadata"]["uid"].string_or(uid)};
     if (!sent.empty() && sent != uid) {
         causes.push_back({"FieldValueInvalid",
                           "Invalid value: " + json::dump(sent) + ": field is immutable",
                           "metadata.uid"});
     }
-    const GroupVersionKind& gvk = call.kind->gvk;
     for (const auto& [field, wanted] : {std::pair<const char*, std::string>{"kind", gvk.kind},
                                         {"apiVersion", gvk.api_version()}}) {
         const std::string found{json::View(updated)[std::string_view(field)].string_or("")};
@@ -77,7 +80,7 @@ Answer<void> check_fields_known(const Call& call, const json::Value& config) {
     if (const auto fits = check_typed(config, kind.merge_schema()); !fits) {
         return refuse(untyped(call, fits.error().message));
     }
-    if (kind.custom && kind.schema && call.validation != FieldValidation::ignore) {
+    if (kind.custom && kind.schema) {  // whatever fieldValidation says
         json::Value copy = config;
         if (const auto unknown = kind.schema->prune(copy); !unknown.empty()) {
             return refuse(untyped(call, "." + unknown.front() + ": field not declared in schema"));
@@ -153,7 +156,7 @@ Answer<ApiResponse> ApiServer::State::patch(Call& call) {
         }
         apply_merge_patch(updated, body);
     }
-    CAPSTAN_TRY(check_immutable(call, live->value, updated));
+    CAPSTAN_TRY(check_immutable(call, *live, updated));
     CAPSTAN_TRY(check_identity(call, updated));
     CAPSTAN_TRY(check_escalation(call, updated));
     CAPSTAN_TRY(const StoredPtr stored,
@@ -182,18 +185,10 @@ Answer<ApiResponse> ApiServer::State::apply(Call& call, const json::Value& body)
                                ", and no existing object was found")
                 : call.missing());
     }
-    if (live) {
-        // A condition in the configuration, not a field to own.
-        const std::string_view version =
-            json::View(config)["metadata"]["resourceVersion"].string_or("");
-        if (!version.empty() && version != std::to_string(live->revision)) {
-            return refuse(version_conflict(kind.gvk.group, kind.plural, call.info.name));
-        }
-    }
     std::optional<json::Value> base;
     if (live) {
         base = value_at_version(*live, kind);
-        CAPSTAN_TRY(check_immutable(call, live->value, config));
+        CAPSTAN_TRY(check_immutable(call, *live, config));
     }
     CAPSTAN_TRY(
         json::Value merged,

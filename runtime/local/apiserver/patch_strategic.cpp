@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace capstan::local {
 namespace {
@@ -69,6 +69,19 @@ const SchemaNode* items_of(const SchemaNode* node) {
     return node == nullptr ? nullptr : node->items.get();
 }
 
+// Tells the end of what a list had: the patch's items replace them.
+bool is_replacement(const json::Value& item) {
+    return json::View(item)[kPatch].string_or("") == "replace" && item.if_object()->size() == 1;
+}
+
+// Whether the member `name` of an item is that of `with`.
+auto same_member(const std::string& name, const json::Value& with) {
+    return [&name, key = with.find(name)](const json::Value& item) {
+        const json::Value* found = item.find(name);
+        return found != nullptr && key != nullptr && *found == *key;
+    };
+}
+
 class Merger {
 public:
     Answer<void> map(json::Value& target,
@@ -95,6 +108,7 @@ public:
             target = json::object();
         }
         CAPSTAN_TRY(retain_keys(target, patch));
+        const json::Value before = ordered_lists(target, patch);
         for (const json::Member& member : *patch.if_object()) {
             if (member.key == kPatch || member.key == kRetainKeys ||
                 member.key.starts_with(kOrder)) {
@@ -108,7 +122,7 @@ public:
                 CAPSTAN_TRY(this->member(target, member, node, name));
             }
         }
-        return order_lists(target, patch, node, name);
+        return order_lists(target, patch, before, node, name);
     }
 
 private:
@@ -164,44 +178,45 @@ private:
         }
         json::Array& items = *target.if_array();
         if (rule.primitive_set) {
+            const json::Array before = items;
             for (const json::Value& item : patch) {
                 if (std::find(items.begin(), items.end(), item) == items.end()) {
                     items.push_back(item);
                 }
             }
+            arrange(items, patch, before, {});
             return success();
         }
-        const bool replace = std::any_of(patch.begin(), patch.end(), [](const json::Value& item) {
-            return json::View(item)[kPatch].string_or("") == "replace" &&
-                   item.if_object()->size() == 1;
-        });
+        const bool replace = std::any_of(patch.begin(), patch.end(), is_replacement);
         if (replace) {
             items.clear();
         }
         for (const json::Value& item : patch) {
-            const std::string_view directive = json::View(item)[kPatch].string_or("");
-            if (directive == "replace" && item.if_object()->size() == 1) {
+            if (is_replacement(item)) {
                 continue;
             }
-            const json::Value* key = item.find(rule.key);
-            if (key == nullptr) {
+            if (item.find(rule.key) == nullptr) {
                 return refuse(bad_request("map: " + json::dump(item).substr(0, 256) +
                                           " does not contain declared merge key: " + rule.key));
             }
-            const auto same_key = [&](const json::Value& other) {
-                const json::Value* found = other.find(rule.key);
-                return found != nullptr && *found == *key;
-            };
-            if (directive == "delete") {
-                std::erase_if(items, same_key);
+            if (json::View(item)[kPatch].string_or("") == "delete") {
+                std::erase_if(items, same_member(rule.key, item));
+            }
+        }
+        const json::Array before = items;
+        for (const json::Value& item : patch) {
+            if (is_replacement(item) || json::View(item)[kPatch].string_or("") == "delete") {
                 continue;
             }
-            auto found = std::find_if(items.begin(), items.end(), same_key);
+            auto found = std::find_if(items.begin(), items.end(), same_member(rule.key, item));
             if (found == items.end()) {
                 items.push_back(json::object());
                 found = items.end() - 1;
             }
             CAPSTAN_TRY(map(*found, item, items_of(schema), {}));
+        }
+        if (!replace) {
+            arrange(items, patch, before, rule.key);
         }
         return success();
     }
@@ -233,10 +248,23 @@ private:
         return success();
     }
 
-    // Items named in $setElementOrder take that order; the others keep their place behind
-    // what stood before them.
+    // The lists that have a $setElementOrder, as they are before the patch.
+    static json::Value ordered_lists(const json::Value& target, const json::Value& patch) {
+        json::Value lists = json::object();
+        for (const json::Member& member : *patch.if_object()) {
+            if (member.key.starts_with(kOrder)) {
+                const std::string_view field = std::string_view(member.key).substr(kOrder.size());
+                const json::Value* list = target.find(field);
+                lists.set(std::string(field),
+                          list != nullptr && list->is_array() ? *list : json::list());
+            }
+        }
+        return lists;
+    }
+
     Answer<void> order_lists(json::Value& target,
                              const json::Value& patch,
+                             const json::Value& before,
                              const SchemaNode* node,
                              std::string_view parent) {
         for (const json::Member& member : *patch.if_object()) {
@@ -254,39 +282,57 @@ private:
                 continue;
             }
             const ListRule rule = rule_of(field, below(node, field), parent);
-            sort_by_order(*items, *order, rule.key);
+            arrange(*items, *order, *before.find(field)->if_array(), rule.key);
         }
         return success();
     }
-    static void sort_by_order(json::Array& items,
-                              const json::Array& order,
-                              const std::string& key) {
+
+    // Items named by `order` take its order, the others that of `before`. Between the two, what
+    // stood in front of the other before the patch still does; else what `order` names comes first.
+    static void arrange(json::Array& items,
+                        const json::Array& order,
+                        const json::Array& before,
+                        const std::string& key) {
         const auto key_of = [&](const json::Value& item) -> const json::Value* {
             return key.empty() || !item.is_object() ? &item : item.find(key);
         };
-        const auto rank = [&](const json::Value& item) -> std::optional<std::size_t> {
+        const auto rank = [&](const json::Array& list, const json::Value& item) {
             const json::Value* mine = key_of(item);
-            for (std::size_t i = 0; i < order.size(); ++i) {
-                const json::Value* theirs = key_of(order[i]);
-                if (mine != nullptr && theirs != nullptr && *mine == *theirs) {
-                    return i;
-                }
-            }
-            return std::nullopt;
+            const auto found =
+                std::find_if(list.begin(), list.end(), [&](const json::Value& other) {
+                    const json::Value* theirs = key_of(other);
+                    return mine != nullptr && theirs != nullptr && *mine == *theirs;
+                });
+            return static_cast<std::size_t>(found - list.begin());
         };
-        std::vector<std::size_t> slots;
-        std::vector<std::pair<std::size_t, json::Value>> ranked;
-        for (std::size_t i = 0; i < items.size(); ++i) {
-            if (const auto at = rank(items[i])) {
-                slots.push_back(i);
-                ranked.emplace_back(*at, std::move(items[i]));
+        struct Placed {
+            std::size_t rank;   // in the list that decides
+            std::size_t place;  // in `before`; its size: not there
+            json::Value item;
+        };
+        std::vector<Placed> named, others;
+        for (json::Value& item : items) {
+            const std::size_t in_order = rank(order, item), place = rank(before, item);
+            if (in_order < order.size()) {
+                named.push_back({in_order, place, std::move(item)});
+            } else {
+                others.push_back({place, place, std::move(item)});
             }
         }
-        std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
-            return a.first < b.first;
-        });
-        for (std::size_t i = 0; i < slots.size(); ++i) {
-            items[slots[i]] = std::move(ranked[i].second);
+        const auto less = [](const Placed& a, const Placed& b) { return a.rank < b.rank; };
+        std::stable_sort(named.begin(), named.end(), less);
+        std::stable_sort(others.begin(), others.end(), less);
+        items.clear();
+        auto next = named.begin();
+        for (Placed& other : others) {
+            while (next != named.end() &&
+                   (next->place == before.size() || next->place < other.place)) {
+                items.push_back(std::move(next++->item));
+            }
+            items.push_back(std::move(other.item));
+        }
+        for (; next != named.end(); ++next) {
+            items.push_back(std::move(next->item));
         }
     }
 };

@@ -89,6 +89,33 @@ bool is_owned(const json::Value& object, const FieldPath& path) {
     });
 }
 
+// A custom resource may have lost the field; a builtin kind always has it.
+bool has_replicas(const ResourceKind& kind, const json::Value& object) {
+    return !kind.custom || object.pointer(kind.scale.spec_replicas) != nullptr;
+}
+
+// Sets the value at `pointer` and makes the objects on the way; false: one is something else.
+bool set_at(json::Value& object, std::string_view pointer, std::int64_t value) {
+    json::Value* at = &object;
+    for (;;) {
+        pointer.remove_prefix(1);
+        const std::size_t end = std::min(pointer.find('/'), pointer.size());
+        const std::string name(pointer.substr(0, end));
+        pointer.remove_prefix(end);
+        if (pointer.empty()) {
+            at->set(name, value);
+            return true;
+        }
+        if (at->find(name) == nullptr) {
+            at->set(name, json::object());
+        }
+        at = at->find(name);
+        if (!at->is_object()) {
+            return false;
+        }
+    }
+}
+
 Answer<json::Value> wanted_scale(const Call& call, const json::Value& object) {
     CAPSTAN_TRY(const json::Value body, parse_body(call));
     if (call.info.verb == "update") {
@@ -114,11 +141,22 @@ Answer<ApiResponse> ApiServer::State::scale(Call& call) {
     if (!live) {
         return refuse(call.missing());
     }
+    const std::string& path = kind.scale.spec_replicas;
+    std::string field = path;
+    std::replace(field.begin(), field.end(), '/', '.');
+    const bool counted = has_replicas(kind, live->value);
     if (call.info.verb == "get") {
+        if (!counted) {
+            return refuse(
+                internal_error("the spec replicas field \"" + field + "\" does not exist"));
+        }
         return scale_response(live, kind);
     }
     CAPSTAN_TRY(const json::Value wanted, wanted_scale(call, live->value));
     const json::View view(wanted);
+    if (!counted && call.info.verb == "patch" && !view["spec"]["replicas"].present()) {
+        return refuse(bad_request("the spec replicas field \"" + field + "\" cannot be empty"));
+    }
     const std::string_view version = view["metadata"]["resourceVersion"].string_or("");
     if (!version.empty() && version != std::to_string(live->revision)) {
         return refuse(version_conflict(kind.gvk.group, kind.plural, call.info.name));
@@ -134,13 +172,9 @@ Answer<ApiResponse> ApiServer::State::scale(Call& call) {
                                 "spec.replicas"}}));
     }
     json::Value updated = value_at_version(*live, kind);
-    const std::string& path = kind.scale.spec_replicas;
-    const std::size_t slash = path.rfind('/');
-    json::Value* parent = updated.pointer(std::string_view(path).substr(0, slash));
-    if (parent == nullptr || !parent->is_object()) {
-        return refuse(internal_error("the object has no " + path));
+    if (!set_at(updated, path, replicas.value())) {
+        return refuse(internal_error("a part of " + field + " is not an object"));
     }
-    parent->set(path.substr(slash + 1), replicas.value());
     // The write itself is one to the main resource; its manager is recorded under the subresource.
     store.begin();
     Call inner = call;

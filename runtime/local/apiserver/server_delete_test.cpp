@@ -33,6 +33,17 @@ TEST(ServerDelete, PreconditionsGuard) {
     EXPECT_EQ(server.get(kA).status, 404);
 }
 
+TEST(ServerDelete, ABodyTakesThePlaceOfTheQuery) {
+    TestServer server;
+    server.make_map("a");
+    const std::string a = kA;
+    EXPECT_EQ(server.del(a + "?dryRun=All").status, 200);
+    EXPECT_EQ(server.del(a + "?propagationPolicy=Odd").status, 422);
+    EXPECT_EQ(server.get(kA).status, 200);
+    EXPECT_EQ(server.del(a + "?dryRun=All", R"({"propagationPolicy":"Background"})").status, 200);
+    EXPECT_EQ(server.get(kA).status, 404);
+}
+
 TEST(ServerDelete, FinalizersHoldAndCanOnlyGo) {
     TestServer server;
     server.post(kMaps, R"({"metadata":{"name":"a","finalizers":["x.dev/one","x.dev/two"]}})");

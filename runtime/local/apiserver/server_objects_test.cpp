@@ -354,6 +354,43 @@ TEST_F(Custom, ScaleReadsAndWritesReplicas) {
     EXPECT_EQ(server.patch(w + "/scale", R"({"spec":{"replicas":-1}})").status, 422);
 }
 
+TEST_F(Custom, ScaleOfAnObjectWithoutSpecMakesIt) {
+    server.post(kWidgets, R"({"metadata":{"name":"w"},"spec":{"replicas":2}})");
+    server.patch(w, R"({"spec":null})");
+    const Reply absent = server.get(w + "/scale");
+    EXPECT_EQ(absent.status, 500);
+    EXPECT_NE(absent.message().find("\".spec.replicas\" does not exist"), std::string::npos);
+    EXPECT_EQ(server.patch(w + "/scale", R"({"spec":{}})").status, 400);
+    EXPECT_EQ(server.patch(w + "/scale", R"({"spec":{"replicas":5}})").text("/spec/replicas"), "5");
+    EXPECT_EQ(server.get(w).text("/spec/replicas"), "5");
+    EXPECT_EQ(server.get(w + "/scale").text("/spec/replicas"), "5");
+}
+
+TEST_F(Custom, APatchWithAnOldVersionIsAConflictWhateverElseIsWrong) {
+    const Reply made = server.post(kWidgets, R"({"metadata":{"name":"w"},"spec":{"replicas":2}})");
+    server.patch(w, R"({"spec":{"replicas":3}})");
+    const std::string old = R"({"metadata":{"uid":"x","resourceVersion":")" + made.version();
+    EXPECT_EQ(server.patch(w, old + "\"}}").status, 409);
+    EXPECT_EQ(server.patch(w, R"({"metadata":{"uid":"x"}})").status, 422);
+}
+
+TEST_F(Custom, UnknownFieldsAreRefusedByApplyAndByStrictPatches) {
+    server.post(kWidgets, R"({"metadata":{"name":"w"},"spec":{"replicas":2}})");
+    const char* const frob = R"({"apiVersion":"x.dev/v1","kind":"Widget","spec":{"frob":1}})";
+    EXPECT_EQ(server.patch(w + "?fieldValidation=Strict", frob).status, 422);
+    EXPECT_EQ(server.patch(w + "?fieldValidation=Ignore", frob).status, 200);
+    EXPECT_EQ(server.patch(w + "?fieldValidation=Ignore&fieldManager=m", frob, kApply).status, 500);
+}
+
+TEST_F(Custom, AStatusWithASpecOfOtherTypesForgetsTheManagers) {
+    const Reply made = server.post(kWidgets, R"({"metadata":{"name":"w"},"spec":{"replicas":2}})");
+    EXPECT_NE(made.text("/metadata/managedFields"), "<absent>");
+    const Reply put = server.patch(w + "/status", R"({"spec":{"replicas":"x"},"status":{}})");
+    EXPECT_EQ(put.status, 200) << put.raw.body;
+    EXPECT_EQ(put.text("/spec/replicas"), "2");
+    EXPECT_EQ(put.text("/metadata/managedFields"), "<absent>");
+}
+
 TEST_F(Custom, ApplyCreatesMergesConflictsAndIsQuietWhenNothingChanges) {
     const auto apply = [&](std::string_view query, std::string_view spec) {
         return server.patch(

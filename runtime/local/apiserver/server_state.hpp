@@ -142,6 +142,9 @@ Answer<void> check_identity(const Call& call, json::Value& object);
 void to_storage_version(const ResourceKind& kind, json::Value& object);
 // Defaults and pruning; unknown fields are an error, a warning or nothing.
 Answer<void> normalize(Call& call, json::Value& object);
+// Whether every field has the type that the schema wants. Only a write of the status may send
+// others: it does not write them, but a real server cannot say any more who owns what.
+bool is_typed(const ResourceKind& kind, json::Value object);
 // Fields a subresource or the main resource does not write are taken from `live`.
 void isolate(const Call& call, const json::Value& live, json::Value& updated);
 // 400, or 422 for a patch: the object cannot be read as its kind.

@@ -257,9 +257,12 @@ Answer<StoredPtr> ApiServer::State::store_update(Call& call,
     const bool custom_status = kind.custom && call.info.subresource == "status";
     if (custom_status) {
         // What a write of the status says besides, but for spec, is tracked though not written.
+        const bool typed = !track || is_typed(kind, updated);
         copy_member(live->value, "spec", updated);
         CAPSTAN_TRY(normalize(call, updated));
-        if (track) {
+        if (!typed) {  // as on a real server, which forgets all managers then
+            updated["metadata"].erase("managedFields");
+        } else if (track) {
             track_update(&live->value, updated, kind.merge_schema(), writer);
         }
     }

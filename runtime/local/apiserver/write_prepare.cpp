@@ -2,6 +2,7 @@
 // subresources, validation.
 #include "runtime/local/apiserver/server_state.hpp"
 
+#include "runtime/local/apiserver/apply_typed.hpp"
 #include "runtime/local/apiserver/builtin_kinds.hpp"
 #include "runtime/local/apiserver/crd.hpp"
 #include "runtime/local/apiserver/metadata_rules.hpp"
@@ -176,9 +177,7 @@ Answer<void> normalize(Call& call, json::Value& object) {
     }
     const std::vector<std::string> unknown = kind.schema->prune(object);
     if (!unknown.empty() && call.validation == FieldValidation::strict) {
-        return refuse(bad_request(kind.gvk.kind + " in version \"" + kind.gvk.version +
-                                  "\" cannot be handled as a " + kind.gvk.kind +
-                                  ": strict decoding error: " + unknown_fields_text(unknown)));
+        return refuse(undecodable(call, "strict decoding error: " + unknown_fields_text(unknown)));
     }
     if (call.validation == FieldValidation::warn) {
         for (const std::string& path : unknown) {
@@ -188,6 +187,13 @@ Answer<void> normalize(Call& call, json::Value& object) {
     // What an apply states as null stays, and is refused where the schema wants a value.
     kind.schema->apply_defaults(object, call.applying ? Nulls::keep : Nulls::drop);
     return boost::outcome_v2::success();
+}
+
+bool is_typed(const ResourceKind& kind, json::Value object) {
+    if (kind.schema) {
+        kind.schema->prune(object);
+    }
+    return static_cast<bool>(check_types(object, kind.merge_schema()));
 }
 
 void isolate(const Call& call, const json::Value& live, json::Value& updated) {
@@ -209,6 +215,8 @@ void isolate(const Call& call, const json::Value& live, json::Value& updated) {
             // Metadata stays as it was, but for what server-side apply keeps there.
             if (const json::Value* managed = metadata.find("managedFields")) {
                 updated["metadata"].set("managedFields", *managed);
+            } else {
+                updated["metadata"].erase("managedFields");
             }
         } else {
             updated.set("metadata", std::move(metadata));

@@ -36,6 +36,13 @@ class Deletions(Case):
         self.ok(self.api.delete(self.core("configmaps", "dry"), {"dryRun": ["All"]}))
         self.ok(self.api.get(self.core("configmaps", "dry")))
 
+    def test_options_in_the_query_count_only_without_a_body(self):
+        self.config_map("query")
+        path = self.core("configmaps", "query")
+        self.refused(self.api.delete(path, propagationPolicy="Odd"), 422, "Invalid", causes=[("FieldValueNotSupported", "propagationPolicy")])
+        self.ok(self.api.delete(path, {"propagationPolicy": "Background"}, dryRun="All"))
+        self.refused(self.api.get(path), 404, "NotFound")
+
     def test_options_that_are_invalid(self):
         self.config_map("opts")
         path = self.core("configmaps", "opts")
@@ -76,12 +83,14 @@ class Deletions(Case):
         self.refused(answer, 422, "Invalid", causes=[("FieldValueInvalid", "metadata.finalizers[0]")])
 
     def test_owner_references_are_checked(self):
-        for reference, field in (({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": ""}, "metadata.ownerReferences.uid"),
-                                 ({"apiVersion": "v1", "kind": "", "name": "a", "uid": "u"}, "metadata.ownerReferences.kind"),
-                                 ({"apiVersion": "v1", "kind": "A", "name": "", "uid": "u"}, "metadata.ownerReferences.name")):
-            with self.subTest(reference):
-                answer = self.api.post(self.core("configmaps"), {"metadata": {"name": "own", "ownerReferences": [reference]}})
-                self.refused(answer, 422, "Invalid", causes=[("FieldValueInvalid", field)])
+        """Kubernetes 1.37 also says which reference, and that the field is required."""
+        good = {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u"}
+        for field in ("uid", "kind", "name"):
+            with self.subTest(field):
+                answer = self.api.post(self.core("configmaps"), {"metadata": {"name": "own", "ownerReferences": [{**good, field: ""}]}})
+                self.refused(answer, 422, "Invalid")
+                self.assertIn(answer.causes, ([("FieldValueInvalid", f"metadata.ownerReferences.{field}")],
+                                              [("FieldValueRequired", f"metadata.ownerReferences[0].{field}")]), answer)
         two = [{"apiVersion": "v1", "kind": "A", "name": name, "uid": name, "controller": True} for name in ("a", "b")]
         answer = self.api.post(self.core("configmaps"), {"metadata": {"name": "own", "ownerReferences": two}})
         self.refused(answer, 422, "Invalid", causes=[("FieldValueInvalid", "metadata.ownerReferences")])

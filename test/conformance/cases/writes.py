@@ -212,6 +212,19 @@ class Patches(Case):
         self.assertEqual([(port["port"], port["name"]) for port in answer["spec.ports"]], [(2, "c"), (3, "d")])
         self.assertEqual(answer["spec.ports.1.protocol"], "TCP")
 
+    def test_strategic_merge_patch_orders_lists(self):
+        """What the patch names takes its order; a new item comes in front of what it does not name."""
+        path = self.core("services")
+        self.ok(self.api.post(path, {"metadata": {"name": "order", "finalizers": ["x.dev/a", "x.dev/b", "x.dev/d"]}, "spec": {
+            "clusterIP": "None", "ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]}}), 201)
+        answer = self.ok(self.api.patch(path + "/order", {"metadata": {"finalizers": ["x.dev/d", "x.dev/c", "x.dev/a"]},
+                                                          "spec": {"ports": [{"name": "c", "port": 3}]}}, STRATEGIC))
+        self.assertEqual(answer["metadata.finalizers"], ["x.dev/b", "x.dev/d", "x.dev/c", "x.dev/a"])
+        self.assertEqual([port["port"] for port in answer["spec.ports"]], [3, 1, 2])
+        answer = self.ok(self.api.patch(path + "/order", {"metadata": {"finalizers": None}, "spec": {
+            "$setElementOrder/ports": [{"port": 2}, {"port": 3}], "ports": [{"port": 3, "name": "d"}]}}, STRATEGIC))
+        self.assertEqual([(port["port"], port["name"]) for port in answer["spec.ports"]], [(1, "a"), (2, "b"), (3, "d")])
+
     def test_strategic_merge_patch_of_a_custom_resource(self):
         self.make("nosm")
         self.refused(self.api.patch(self.thing("nosm"), {"spec": {}}, STRATEGIC), 415, "UnsupportedMediaType")
