@@ -99,6 +99,7 @@ Result<void> Host::connect() {
 // The server must answer once before anything starts; afterwards the runtime bears its absence.
 Result<void> Host::first_contact() {
     const MonotonicTime limit = loop_->now() + kFirstContactMax;
+    health_.add("api-server", obs::Probe::readyz, "has not answered yet");
     for (;;) {
         std::optional<Result<void>> outcome;
         const auto call = api_->client().raw(
@@ -117,11 +118,16 @@ Result<void> Host::first_contact() {
         if (stop_asked_) {
             return ok();
         }
+        // Refusals are answers; silence and a cut connection are none.
         const bool answered =
-            outcome && (outcome->has_value() || outcome->error().code != Code::unavailable);
+            outcome && (outcome->has_value() || (outcome->error().code != Code::unavailable &&
+                                                 outcome->error().code != Code::timeout));
         if (answered && !outcome->has_value()) {
             log_.warn("the first answer of the API server is an error",
                       {{"error", outcome->error().message}});
+        }
+        if (answered) {
+            health_.remove("api-server");
         }
         if (answered || loop_->now() >= limit) {
             return answered ? Result<void>(ok())
@@ -249,6 +255,10 @@ int Host::run() {
     }
     if (const auto reached = first_contact(); !reached) {
         return complain(reached.error(), 4);
+    }
+    if (ended()) {
+        log_.info("stopped", {{"reason", "asked to before the API server had answered"}});
+        return 0;
     }
     learn_scopes();
     log_.info("starting", {{"version", CAPSTAN_VERSION}});

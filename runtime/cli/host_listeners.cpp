@@ -28,7 +28,11 @@ Result<std::uint16_t> Host::serve(const std::string& name,
         watch.files = {
             listener.tls.certificate_file, listener.tls.key_file, listener.tls.client_ca_file};
         watch.read = &kube::read_small_file;
-        CAPSTAN_TRY(tls, net::read_server_tls(watch.files, watch.read));
+        auto read = net::read_server_tls(watch.files, watch.read);
+        if (!read) {
+            return fail(with_context(read.error(), "listeners." + name + ".tls"));
+        }
+        tls = std::move(read).value();
         options.certificate_pem = tls.certificate_pem;
         options.key_pem = tls.key_pem;
         options.client_ca_pem = tls.client_ca_pem;

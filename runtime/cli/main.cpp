@@ -7,7 +7,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 namespace {
 
@@ -160,9 +164,16 @@ int run_resource_command(const std::string& name,
     return run_logs(resources, what);
 }
 
-}  // namespace
+// What a closed stream would make of the next file or socket: a place for our output.
+void open_standard_streams() {
+    for (int fd = 0; fd <= 2; ++fd) {
+        if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
+            [[maybe_unused]] const int opened = ::open("/dev/null", O_RDWR);
+        }
+    }
+}
 
-int main(int argc, char** argv) {
+int run_command(int argc, char** argv) {
     CLI::App app{"Capstan: a Kubernetes controller runtime with plugins, and etcd on top of it",
                  "capstan"};
     app.set_version_flag("--version", "capstan " CAPSTAN_VERSION);
@@ -226,4 +237,17 @@ int main(int argc, char** argv) {
         return 0;
     }
     return run_resource_command(name, resources, what, names);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    open_standard_streams();
+    const int code = run_command(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+        std::fprintf(
+            stderr, "capstan: the output could not be written: %s\n", std::strerror(errno));
+        return code == 0 ? 1 : code;
+    }
+    return code;
 }

@@ -82,6 +82,11 @@ Result<void> check_target(const WebhookTarget& target) {
     if (target.ca_pem.find("-----BEGIN CERTIFICATE-----") == std::string::npos) {
         return fail(Code::invalid, "--ca-file: holds no PEM certificate");
     }
+    if (target.ca_pem.find("PRIVATE KEY-----") != std::string::npos) {
+        return fail(Code::invalid,
+                    "--ca-file: holds a private key, which everybody could read in the "
+                    "configuration; give the CA's certificate alone");
+    }
     return ok();
 }
 

@@ -82,6 +82,9 @@ INSTANTIATE_TEST_SUITE_P(
         TargetRow{"no_namespace", {"s", "", 443, "", kCa}, "needs --namespace"},
         TargetRow{"plain", {"", "", 443, "http://h:1", kCa}, "https:// only"},
         TargetRow{"with_path", {"", "", 443, "https://h:1/x", kCa}, "give host and port"},
+        TargetRow{"key",
+                  {"s", "n", 443, "", std::string(kCa) + "-----BEGIN PRIVATE KEY-----\n"},
+                  "holds a private key"},
         TargetRow{"no_ca", {"s", "n", 443, "", "x"}, "holds no PEM certificate"}),
     [](const auto& row) { return row.param.name; });
 

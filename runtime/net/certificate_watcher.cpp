@@ -6,12 +6,25 @@
 
 namespace capstan::net {
 
+namespace {
+
+// An empty text would mean "no TLS" further down: a listener must never become plain HTTP by that.
+Result<std::string> read_filled(const std::string& file, const ReadPem& read) {
+    CAPSTAN_TRY(std::string text, read(file));
+    if (text.find("-----BEGIN ") == std::string::npos) {
+        return fail(Code::invalid, file + " holds no PEM block; it may be empty or half written");
+    }
+    return text;
+}
+
+}  // namespace
+
 Result<ServerTls> read_server_tls(const CertificateFiles& files, const ReadPem& read) {
     ServerTls tls;
-    CAPSTAN_TRY(tls.certificate_pem, read(files.certificate));
-    CAPSTAN_TRY(tls.key_pem, read(files.key));
+    CAPSTAN_TRY(tls.certificate_pem, read_filled(files.certificate, read));
+    CAPSTAN_TRY(tls.key_pem, read_filled(files.key, read));
     if (!files.client_ca.empty()) {
-        CAPSTAN_TRY(tls.client_ca_pem, read(files.client_ca));
+        CAPSTAN_TRY(tls.client_ca_pem, read_filled(files.client_ca, read));
     }
     return tls;
 }
@@ -79,6 +92,11 @@ Result<bool> CertificateWatcher::reload() {
         return false;
     }
     CAPSTAN_TRY(const CertificateInfo info, read_certificate(found.certificate_pem));
+    if (info.validity.not_after <= loop_.wall_now() && loop_.wall_now() < expires_) {
+        return fail(
+            Code::invalid,
+            options_.files.certificate + " ended at " + to_rfc3339(info.validity.not_after));
+    }
     CAPSTAN_TRY(apply_(found));
     in_use_ = std::move(found);
     expires_ = info.validity.not_after;
@@ -96,7 +114,9 @@ void CertificateWatcher::note_expiry() {
     expiry_.set(std::chrono::duration<double>(expires_.time_since_epoch()).count());
     if (!expiry_warned_ && expires_ - loop_.wall_now() < kExpiryWarning) {
         expiry_warned_ = true;
-        log_.warn("the certificate ends soon; put a new pair into its files",
+        log_.warn(expires_ <= loop_.wall_now()
+                      ? "the certificate has ended; put a new pair into its files"
+                      : "the certificate ends soon; put a new pair into its files",
                   {{"expires", to_rfc3339(expires_)}, {"path", options_.files.certificate}});
     }
 }

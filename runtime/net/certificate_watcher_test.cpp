@@ -137,13 +137,41 @@ TEST_F(CertificateWatcherTest, KeepsTheOldPairWhileTheNewOneIsBroken) {
     EXPECT_TRUE(applied.empty());
     EXPECT_TRUE(shows("certwatcher_read_certificate_errors_total 4"));
     EXPECT_TRUE(lines.contains({"not reloaded", "do not match"}));
-    EXPECT_EQ(lines.count("not reloaded"), 2u) << "once per problem, not once per look";
+    EXPECT_EQ(lines.count("not reloaded"), 3u) << "once per problem, not once per look";
     write("1/tls.crt", next.certificate_pem);
     write("1/tls.key", next.key_pem);
     turn();
     EXPECT_EQ(applied, std::vector<std::string>{"next"});
     turn();
     EXPECT_TRUE(shows("certwatcher_read_certificate_errors_total 4"));
+}
+
+TEST_F(CertificateWatcherTest, AnEmptyFileIsNoPlainListener) {
+    const CertificateFiles files = {root_ / "tls.crt", root_ / "tls.key", root_ / "ca.crt"};
+    for (const char* name : {"tls.crt", "tls.key", "ca.crt"}) {
+        const std::string before = read_file(root_ / name).value();
+        write(name, "\n");
+        const auto tls = read_server_tls(files, &read_file);
+        ASSERT_FALSE(tls) << name;
+        EXPECT_EQ(tls.error().code, Code::invalid);
+        EXPECT_NE(tls.error().message.find(name), std::string::npos) << tls.error().message;
+        write(name, before);
+    }
+    EXPECT_TRUE(read_server_tls(files, &read_file));
+}
+
+TEST_F(CertificateWatcherTest, APairThatHasEndedReplacesNoValidOne) {
+    watch();
+    put("2", pair("ended", 1h));
+    loop.jump_wall(2h);
+    swap_to("2");
+    turn();
+    EXPECT_TRUE(applied.empty());
+    EXPECT_TRUE(lines.contains({"not reloaded", "ended at"}));
+    put("3", pair("fresh", 48h));
+    swap_to("3");
+    turn();
+    EXPECT_EQ(applied, std::vector<std::string>{"fresh"});
 }
 
 TEST_F(CertificateWatcherTest, OutlivesDeletionAndReturn) {

@@ -212,9 +212,20 @@ class WrongConfiguration(unittest.TestCase):
         operator = Operator(self.directory, config, self.kubeconfig)
         self.addCleanup(operator.close)
         self.assertTrue(self.asked(60), operator.text())
-        # The server never answers: a stop in this moment is a stop in order too.
+        # The server never answers: not ready, and a stop in this moment is a stop in order too.
+        status, text = operator.readyz()
+        self.assertEqual(status, 500, text)
+        self.assertIn("[-]api-server failed: has not answered yet", text)
         operator.process.send_signal(signal.SIGTERM)
         self.assertEqual(operator.process.wait(30), 0, operator.text())
+        self.assertNotIn("plugin started", operator.text())
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([CAPSTAN, "config", "print", str(self.directory.write("operator.yaml", HEAD))], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("the output could not be written: No space left on device", done.stderr)
 
 
 if __name__ == "__main__":

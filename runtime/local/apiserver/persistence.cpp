@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <functional>
 
 namespace capstan::local {
 namespace {
@@ -43,6 +44,23 @@ Result<void> sync_directory(const std::string& dir) {
         return fail(std::move(error));
     }
     return ok();
+}
+
+// Makes or replaces a file and has it on disk; on an error nothing is left of it.
+Result<void> write_file(const std::string& path, const std::function<Result<void>(int fd)>& fill) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode);
+    if (fd < 0) {
+        return fail(errno_error("open " + path));
+    }
+    auto written = fill(fd);
+    if (written && ::fsync(fd) != 0) {
+        written = fail(errno_error("fsync " + path));
+    }
+    ::close(fd);
+    if (!written) {
+        ::unlink(path.c_str());
+    }
+    return written;
 }
 
 // The whole state as records; the last one, {"end":N,"r":R}, proves that nothing is missing.
@@ -163,12 +181,17 @@ Result<void> Persistence::load_log(Store& store) {
     }
     log_bytes_ = cursor.offset;
     if (!cursor.at_end()) {
+        // A torn write is of no use to anybody; what a damaged disk cut off may be.
+        const std::string kept = path + ".cut-" + std::to_string(cursor.offset);
+        const std::string_view rest = std::string_view(bytes).substr(cursor.offset);
+        CAPSTAN_TRY(write_file(kept, [&](int fd) { return write_all(fd, rest, kept); }));
         if (::ftruncate(log_fd_, static_cast<off_t>(cursor.offset)) != 0) {
             return fail(errno_error("truncate " + path));
         }
         if (notice_) {
             notice_(path + ": cut a torn tail of " + std::to_string(bytes.size() - cursor.offset) +
-                    " bytes at offset " + std::to_string(cursor.offset));
+                    " bytes at offset " + std::to_string(cursor.offset) + "; it is kept in " +
+                    kept);
         }
     }
     return ok();
@@ -215,19 +238,7 @@ void Persistence::compact_if_large(const Store& store) {
 Result<void> Persistence::write_snapshot(const Store& store) {
     const std::string temporary = dir_ + "/snapshot.tmp";
     const std::string path = dir_ + "/snapshot";
-    const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode);
-    if (fd < 0) {
-        return fail(errno_error("open " + temporary));
-    }
-    auto written = write_state(fd, store, temporary);
-    if (written && ::fsync(fd) != 0) {
-        written = fail(errno_error("fsync " + temporary));
-    }
-    ::close(fd);
-    if (!written) {
-        ::unlink(temporary.c_str());
-        return written;
-    }
+    CAPSTAN_TRY(write_file(temporary, [&](int fd) { return write_state(fd, store, temporary); }));
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
         return fail(errno_error("rename " + temporary));
     }

@@ -147,6 +147,27 @@ TEST_F(Disk, ATornTailIsCutAndTheRestStays) {
     EXPECT_EQ(again.make_map("c").status, 201);
 }
 
+TEST_F(Disk, WhatIsCutOffIsKept) {
+    {
+        TestServer server(options());
+        server.make_map("a");
+        server.make_map("b");
+    }
+    const auto whole = std::filesystem::file_size(log());
+    {
+        std::fstream file(log(), std::ios::in | std::ios::out | std::ios::binary);
+        file.seekp(40);
+        file.put('!');
+    }
+    TestServer again(options());
+    const std::size_t at = notices_.find("kept in ");
+    ASSERT_NE(at, std::string::npos) << notices_;
+    const std::string kept = notices_.substr(at + 8, notices_.find('\n', at) - at - 8);
+    const auto offset = std::stoull(kept.substr(kept.rfind('-') + 1));
+    EXPECT_LT(offset, 40u);
+    EXPECT_EQ(std::filesystem::file_size(kept), whole - offset);
+}
+
 TEST_F(Disk, EveryTruncationOfTheLogIsAPrefixOfHistory) {
     {
         TestServer server(options());
