@@ -202,7 +202,7 @@ class RealApi:
             if now != stable["now"] or not self.controllers_are_done():
                 stable.update(now=now, since=time.monotonic())
             return time.monotonic() - stable["since"] > 6
-        wait_for("the world to settle", settled, 90)
+        wait_for("the world to settle", settled, 240)  # its watches come back with growing pauses
         etcd = self.get(ETCDS + "/main")
         self.assertEqual(operator.stop(), 0, operator.text())
         again = self.start()
