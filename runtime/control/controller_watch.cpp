@@ -76,11 +76,7 @@ Result<void> Controller::prepare() {
         auto state = std::make_unique<WatchState>();
         state->watch = &watch;
         state->spec.gvk = watch.gvk;
-        if (watch.metadata_only) {
-            state->spec.projection.keep = {"/metadata"};
-        } else {
-            state->spec.projection.keep = watch.keep;
-        }
+        state->spec.projection.keep = watch.keep;
         const std::string where = label_ + ": watch of " + watch.gvk.to_string();
         const auto fill = [&](const std::optional<plugin::ValueSource>& source,
                               std::string& out) -> Result<void> {

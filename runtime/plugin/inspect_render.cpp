@@ -36,8 +36,11 @@ std::string controller_text(const ControllerSpec& controller) {
     for (const Watch& watch : controller.watches) {
         text += "    " + std::string(to_string(watch.role)) + " " + watch.gvk.to_string();
         text += watch.role == Role::maps ? " by " + std::string(to_string(watch.map.kind)) : "";
-        text += watch.metadata_only ? ", metadata only" : "";
-        text += watch.keep.empty() ? "" : ", keeps " + joined(watch.keep);
+        if (watch.keep == std::vector<std::string>{"/metadata"}) {
+            text += ", metadata only";
+        } else if (!watch.keep.empty()) {
+            text += ", keeps " + joined(watch.keep);
+        }
         text += ", predicate of " + std::to_string(watch.predicate.node_count()) + " nodes\n";
     }
     return text;

@@ -55,9 +55,8 @@ std::string_view to_string(Role role) noexcept;
 struct Watch {
     GroupVersionKind gvk;
     Role role{Role::primary};
-    bool metadata_only{false};
-    // What the cache keeps of each object besides apiVersion, kind and metadata: pointers of one or
-    // two tokens. Empty: everything, unless metadata_only.
+    // What the cache keeps of each object besides apiVersion and kind: pointers of one or two
+    // tokens. Metadata is always kept and need not be named. Empty: everything.
     std::vector<std::string> keep;
     Select select;
     Predicate predicate;

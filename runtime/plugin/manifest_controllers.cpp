@@ -110,12 +110,12 @@ bool kept(const Watch& watch, std::string_view pointer) {
         return pointer.starts_with(part) &&
                (pointer.size() == part.size() || pointer[part.size()] == '/');
     };
-    return (!watch.metadata_only && watch.keep.empty()) || inside("/metadata") ||
-           inside("/apiVersion") || inside("/kind") ||
+    return watch.keep.empty() || inside("/metadata") || inside("/apiVersion") || inside("/kind") ||
            std::any_of(watch.keep.begin(), watch.keep.end(), inside);
 }
 
-std::vector<std::string> read_keep(StrictObject& from, bool metadata_only) {
+std::vector<std::string> read_keep(StrictObject& from) {
+    const bool metadata_only = from.flag("metadataOnly", false);
     std::vector<std::string> keep = from.texts("keep");
     for (const std::string& pointer : keep) {
         const auto steps = std::count(pointer.begin(), pointer.end(), '/');
@@ -130,7 +130,7 @@ std::vector<std::string> read_keep(StrictObject& from, bool metadata_only) {
     if (metadata_only && !keep.empty()) {
         from.problem("keep", "and metadataOnly exclude each other");
     }
-    return keep;
+    return metadata_only ? std::vector<std::string>{"/metadata"} : keep;
 }
 
 Watch read_watch(const json::Value& value,
@@ -149,7 +149,6 @@ Watch read_watch(const json::Value& value,
     }
     const std::string role_text = from.one_of("role", {"for", "owns", "maps"}, "for");
     watch.role = role_of(role_text).value_or(Role::primary);
-    watch.metadata_only = from.flag("metadataOnly", false);
     if (const json::Value* select = from.take("select")) {
         watch.select = read_select(*select, from.at("select"), problems);
     }
@@ -159,7 +158,7 @@ Watch read_watch(const json::Value& value,
         watch.predicate =
             Predicate::compile(json::Value(true), context, from.at("predicate"), problems);
     }
-    watch.keep = read_keep(from, watch.metadata_only);
+    watch.keep = read_keep(from);
     for (const std::string& pointer : watch.predicate.looks_at()) {
         if (!kept(watch, pointer)) {
             from.problem("predicate",

@@ -3,7 +3,7 @@
 #include "plugins/steward-bridge/snapshot/compression.hpp"
 #include "plugins/steward-bridge/snapshot/delta_reader.hpp"
 #include "plugins/steward-bridge/snapshot/delta_writer.hpp"
-#include "plugins/steward-bridge/snapshot/testing_streams.hpp"
+#include "plugins/steward-bridge/stream/testing_streams.hpp"
 
 #include <algorithm>
 #include <chrono>

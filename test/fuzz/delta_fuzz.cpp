@@ -1,6 +1,7 @@
 // The JSON of a delta snapshot, arriving in pieces. The first byte seeds their sizes.
 #include "plugins/steward-bridge/snapshot/delta_reader.hpp"
 #include "plugins/steward-bridge/snapshot/delta_writer.hpp"
+#include "plugins/steward-bridge/stream/testing_streams.hpp"
 #include "test/fuzz/fuzz.hpp"
 
 #include <algorithm>
@@ -29,30 +30,6 @@ public:
 private:
     fuzz::Pieces pieces_;
     std::string_view piece_;
-};
-
-class WholeSource final : public Source {
-public:
-    explicit WholeSource(std::string_view text) : text_(text) {}
-    Result<std::size_t> read(std::span<std::uint8_t> into) override {
-        const std::size_t count = std::min(into.size(), text_.size());
-        std::memcpy(into.data(), text_.data(), count);
-        text_.remove_prefix(count);
-        return count;
-    }
-
-private:
-    std::string_view text_;
-};
-
-class TextSink final : public Sink {
-public:
-    Result<void> write(std::span<const std::uint8_t> bytes) override {
-        text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        return ok();
-    }
-    Result<void> finish() override { return ok(); }
-    std::string text;
 };
 
 struct Read {
@@ -94,7 +71,7 @@ void check_written(const std::vector<DeltaEvent>& events) {
     }
     writer.settle();
     require(writer.finish().has_value(), "and finished");
-    WholeSource source(sink.text);
+    TextSource source(sink.text);
     const Read again = read(source);
     require(again.error.empty() && again.events == events, "and read back");
 }
@@ -106,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     using namespace capstan::steward;
     const std::string_view input(reinterpret_cast<const char*>(data), size);
     const std::string_view text = input.substr(size > 0 ? 1 : 0);
-    WholeSource whole(text);
+    TextSource whole{std::string(text)};
     const Read expected = read(whole);
     PieceSource pieces(text, size > 0 ? data[0] : 0);
     const Read cut = read(pieces);

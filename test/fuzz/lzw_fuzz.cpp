@@ -1,5 +1,6 @@
 // LZW: any bytes are read without harm, and any bytes come back after packing.
 #include "plugins/steward-bridge/snapshot/lzw.hpp"
+#include "plugins/steward-bridge/stream/testing_streams.hpp"
 #include "test/fuzz/fuzz.hpp"
 
 #include <algorithm>
@@ -14,38 +15,13 @@ using fuzz::require;
 // Of what is unpacked; a code makes at most 3,839 bytes.
 constexpr std::size_t kUnpackedBytesMax = std::size_t{1} << 20;
 
-class TextSource final : public Source {
-public:
-    TextSource(std::string_view text, std::size_t piece) : text_(text), piece_(piece) {}
-    Result<std::size_t> read(std::span<std::uint8_t> into) override {
-        const std::size_t count = std::min({into.size(), piece_, text_.size()});
-        std::memcpy(into.data(), text_.data(), count);
-        text_.remove_prefix(count);
-        return count;
-    }
-
-private:
-    std::string_view text_;
-    std::size_t piece_;
-};
-
-class TextSink final : public Sink {
-public:
-    Result<void> write(std::span<const std::uint8_t> bytes) override {
-        text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        return ok();
-    }
-    Result<void> finish() override { return ok(); }
-    std::string text;
-};
-
 struct Unpacked {
     std::string text;
     std::string error;
 };
 
 Unpacked unpack(std::string_view bytes, std::size_t piece, std::size_t read_piece) {
-    TextSource from(bytes, piece);
+    TextSource from(std::string(bytes), piece);
     LzwSource source(from, "object");
     Unpacked out;
     std::string buffer(read_piece, '\0');

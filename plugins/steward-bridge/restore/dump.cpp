@@ -1,7 +1,7 @@
 #include "plugins/steward-bridge/restore/dump.hpp"
 
 #include "plugins/steward-bridge/restore/chain_reader.hpp"
-#include "plugins/steward-bridge/snapshot/base64.hpp"
+#include "plugins/steward-bridge/stream/base64.hpp"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // What a reader of deltas accepts beside what is written today, and what it refuses.
 #include "plugins/steward-bridge/snapshot/delta_reader.hpp"
 
-#include "plugins/steward-bridge/snapshot/testing_streams.hpp"
+#include "plugins/steward-bridge/stream/testing_streams.hpp"
 
 #include <gtest/gtest.h>
 

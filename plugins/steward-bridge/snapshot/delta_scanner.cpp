@@ -1,7 +1,7 @@
 #include "plugins/steward-bridge/snapshot/delta_scanner.hpp"
 
-#include "plugins/steward-bridge/snapshot/base64.hpp"
 #include "plugins/steward-bridge/snapshot/damaged.hpp"
+#include "plugins/steward-bridge/stream/base64.hpp"
 
 #include <bitset>
 #include <charconv>

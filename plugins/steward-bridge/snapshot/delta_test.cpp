@@ -1,10 +1,10 @@
 // Writer and reader of deltas together: the same bytes as other writers, and back.
-#include "plugins/steward-bridge/snapshot/base64.hpp"
 #include "plugins/steward-bridge/snapshot/delta_reader.hpp"
 #include "plugins/steward-bridge/snapshot/delta_writer.hpp"
-#include "plugins/steward-bridge/snapshot/testing_streams.hpp"
 #include "plugins/steward-bridge/snapshot/trailer.hpp"
+#include "plugins/steward-bridge/stream/base64.hpp"
 #include "plugins/steward-bridge/stream/testing_digest.hpp"
+#include "plugins/steward-bridge/stream/testing_streams.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "plugins/steward-bridge/snapshot/delta_writer.hpp"
 
-#include "plugins/steward-bridge/snapshot/base64.hpp"
 #include "plugins/steward-bridge/snapshot/record.hpp"
+#include "plugins/steward-bridge/stream/base64.hpp"
 
 #include <algorithm>
 

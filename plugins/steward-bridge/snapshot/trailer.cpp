@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{64} * 1024;
 
-std::span<const std::uint8_t> bytes_of(std::string_view text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 }  // namespace
 
 TrailerSource::TrailerSource(Source& from,

@@ -1,7 +1,7 @@
 #include "plugins/steward-bridge/snapshot/trailer.hpp"
 
-#include "plugins/steward-bridge/snapshot/testing_streams.hpp"
 #include "plugins/steward-bridge/stream/testing_digest.hpp"
+#include "plugins/steward-bridge/stream/testing_streams.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,6 @@
 namespace capstan::steward {
 namespace {
 
-constexpr std::string_view kBase64 =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::size_t kQuotedBytesMax = 512;
 
 constexpr bool is_plain(char c) {
@@ -27,57 +25,6 @@ int hex_digit(char c) {
 }
 
 }  // namespace
-
-std::string to_hex(std::string_view bytes) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string out;
-    out.reserve(bytes.size() * 2);
-    for (const char c : bytes) {
-        const auto byte = static_cast<unsigned char>(c);
-        out += digits[byte >> 4];
-        out += digits[byte & 15];
-    }
-    return out;
-}
-
-std::string to_base64(std::string_view bytes) {
-    std::string out;
-    out.reserve((bytes.size() + 2) / 3 * 4);
-    for (std::size_t i = 0; i < bytes.size(); i += 3) {
-        const std::size_t count = std::min<std::size_t>(bytes.size() - i, 3);
-        std::uint32_t group = 0;
-        for (std::size_t k = 0; k < 3; ++k) {
-            group = group << 8 | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-        }
-        for (std::size_t k = 0; k < 4; ++k) {
-            out += k <= count ? kBase64[group >> (18 - 6 * k) & 63] : '=';
-        }
-    }
-    return out;
-}
-
-std::optional<std::string> from_base64(std::string_view text) {
-    std::string out;
-    std::uint32_t group = 0;
-    int bits = 0;
-    std::string_view digits = text;
-    while (digits.ends_with('=') && text.size() - digits.size() < 2) {
-        digits.remove_suffix(1);
-    }
-    for (const char c : digits) {
-        const std::size_t value = kBase64.find(c);
-        if (value == std::string_view::npos) {
-            return std::nullopt;
-        }
-        group = group << 6 | static_cast<std::uint32_t>(value);
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            out += static_cast<char>(group >> bits & 0xFFu);
-        }
-    }
-    return to_base64(out) == text ? std::optional(out) : std::nullopt;
-}
 
 std::string uri_encode(std::string_view text, bool keep_slash) {
     constexpr std::string_view digits = "0123456789ABCDEF";

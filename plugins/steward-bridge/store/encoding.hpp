@@ -1,6 +1,9 @@
 // How bytes are written in HTTP headers, URLs and S3's answers.
 #pragma once
 
+#include "plugins/steward-bridge/stream/base64.hpp"
+#include "plugins/steward-bridge/stream/digest.hpp"
+
 #include "capstan/clock.hpp"
 
 #include <optional>
@@ -8,11 +11,6 @@
 #include <string_view>
 
 namespace capstan::steward {
-
-std::string to_hex(std::string_view bytes);  // lower case
-std::string to_base64(std::string_view bytes);
-// nullopt: not canonical padded base64.
-std::optional<std::string> from_base64(std::string_view text);
 
 // All but letters, digits and "-._~" as %XX (upper case), as SigV4 wants; a slash too unless kept.
 std::string uri_encode(std::string_view text, bool keep_slash);

@@ -12,10 +12,6 @@
 namespace capstan::steward {
 namespace {
 
-std::span<const std::uint8_t> bytes_of(std::string_view text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 class LocalSource final : public Source {
 public:
     LocalSource(FileDescriptor file, std::string shown)

@@ -1,6 +1,7 @@
 #include "plugins/steward-bridge/store/sigv4.hpp"
 
 #include "plugins/steward-bridge/store/encoding.hpp"
+#include "plugins/steward-bridge/stream/stream.hpp"
 
 #include <algorithm>
 
@@ -8,8 +9,7 @@ namespace capstan::steward {
 namespace {
 
 Result<std::string> finish(std::unique_ptr<Hasher> hasher, std::string_view bytes) {
-    CAPSTAN_TRY(
-        hasher->update({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}));
+    CAPSTAN_TRY(hasher->update(bytes_of(bytes)));
     return hasher->finish();
 }
 

@@ -11,10 +11,6 @@
 
 namespace capstan::steward::testing {
 
-inline std::span<const std::uint8_t> bytes_of(std::string_view text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 inline std::string read_all(Source& source, std::size_t piece = 1000) {
     std::string out;
     std::vector<std::uint8_t> buffer(piece);

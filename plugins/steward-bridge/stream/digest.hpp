@@ -3,6 +3,7 @@
 // One thread at a time per object.
 #pragma once
 
+#include "capstan/capstan.h"
 #include "capstan/error.hpp"
 
 #include <array>
@@ -29,11 +30,18 @@ class Digests {
 public:
     virtual ~Digests() = default;
 
-    virtual Result<std::unique_ptr<Hasher>> sha256() = 0;
-    virtual Result<std::unique_ptr<Hasher>> md5() = 0;
-    virtual Result<std::unique_ptr<Hasher>> hmac_sha256(std::string_view key) = 0;
-    virtual Result<std::unique_ptr<Hasher>> crc32c() = 0;  // 4 bytes, big endian
+    Result<std::unique_ptr<Hasher>> sha256() { return open(CAPSTAN_DIGEST_SHA256, {}); }
+    Result<std::unique_ptr<Hasher>> md5() { return open(CAPSTAN_DIGEST_MD5, {}); }
+    Result<std::unique_ptr<Hasher>> hmac_sha256(std::string_view key) {
+        return open(CAPSTAN_DIGEST_HMAC_SHA256, key);
+    }
+
+private:
+    // `algorithm`: CAPSTAN_DIGEST_….
+    virtual Result<std::unique_ptr<Hasher>> open(std::int32_t algorithm, std::string_view key) = 0;
 };
+
+std::string to_hex(std::string_view bytes);  // lower case
 
 // The digest of bytes in memory.
 Result<Sha256> sha256_of(Digests& digests, std::span<const std::uint8_t> bytes);

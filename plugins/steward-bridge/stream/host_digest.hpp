@@ -13,13 +13,6 @@ class HostDigests final : public Digests {
 public:
     explicit HostDigests(const HostTables& host) noexcept : host_(host) {}  // outlives *this
 
-    Result<std::unique_ptr<Hasher>> sha256() override { return open(CAPSTAN_DIGEST_SHA256, {}); }
-    Result<std::unique_ptr<Hasher>> md5() override { return open(CAPSTAN_DIGEST_MD5, {}); }
-    Result<std::unique_ptr<Hasher>> hmac_sha256(std::string_view key) override {
-        return open(CAPSTAN_DIGEST_HMAC_SHA256, key);
-    }
-    Result<std::unique_ptr<Hasher>> crc32c() override { return open(CAPSTAN_DIGEST_CRC32C, {}); }
-
 private:
     class HostHasher final : public Hasher {
     public:
@@ -56,7 +49,7 @@ private:
         std::uint32_t length_{0};
     };
 
-    Result<std::unique_ptr<Hasher>> open(std::int32_t algorithm, std::string_view key) {
+    Result<std::unique_ptr<Hasher>> open(std::int32_t algorithm, std::string_view key) override {
         if (host_.digest_table == nullptr) {
             return fail(Code::unsupported, "the host has no capstan.digest/1");
         }

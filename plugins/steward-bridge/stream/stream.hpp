@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace capstan::steward {
 
@@ -29,6 +30,10 @@ public:
     // durable. A sink that is destroyed without it keeps nothing.
     virtual Result<void> finish() = 0;
 };
+
+inline std::span<const std::uint8_t> bytes_of(std::string_view text) noexcept {
+    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
 
 // Everything of `from` into `to`, without finishing it; how many bytes. Memory: 64 KiB.
 Result<std::uint64_t> copy(Source& from, Sink& to);

@@ -4,19 +4,9 @@
 #include "plugins/steward-bridge/stream/digest.hpp"
 #include "runtime/control/digest.hpp"
 
-#include "capstan/capstan.h"
-
 namespace capstan::steward {
 
 class TestingDigests final : public Digests {
-public:
-    Result<std::unique_ptr<Hasher>> sha256() override { return open(CAPSTAN_DIGEST_SHA256, {}); }
-    Result<std::unique_ptr<Hasher>> md5() override { return open(CAPSTAN_DIGEST_MD5, {}); }
-    Result<std::unique_ptr<Hasher>> hmac_sha256(std::string_view key) override {
-        return open(CAPSTAN_DIGEST_HMAC_SHA256, key);
-    }
-    Result<std::unique_ptr<Hasher>> crc32c() override { return open(CAPSTAN_DIGEST_CRC32C, {}); }
-
 private:
     class HostHasher final : public Hasher {
     public:
@@ -33,7 +23,7 @@ private:
         std::unique_ptr<control::Digest> digest_;
     };
 
-    static Result<std::unique_ptr<Hasher>> open(std::int32_t algorithm, std::string_view key) {
+    Result<std::unique_ptr<Hasher>> open(std::int32_t algorithm, std::string_view key) override {
         CAPSTAN_TRY(auto digest, control::Digest::open(algorithm, key));
         return std::unique_ptr<Hasher>(std::make_unique<HostHasher>(std::move(digest)));
     }

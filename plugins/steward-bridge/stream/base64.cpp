@@ -1,4 +1,4 @@
-#include "plugins/steward-bridge/snapshot/base64.hpp"
+#include "plugins/steward-bridge/stream/base64.hpp"
 
 #include <cstddef>
 
@@ -47,6 +47,35 @@ void append_base64(std::string& out, std::string_view bytes) {
     text[to + 1] = kAlphabet[group >> 12 & 63];
     text[to + 2] = two ? kAlphabet[group >> 6 & 63] : '=';
     text[to + 3] = '=';
+}
+
+std::string to_base64(std::string_view bytes) {
+    std::string out;
+    append_base64(out, bytes);
+    return out;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+    std::string out;
+    std::uint32_t group = 0;
+    int bits = 0;
+    std::string_view digits = text;
+    while (digits.ends_with('=') && text.size() - digits.size() < 2) {
+        digits.remove_suffix(1);
+    }
+    for (const char c : digits) {
+        const std::uint8_t value = kBase64Values[static_cast<unsigned char>(c)];
+        if (value > 63) {
+            return std::nullopt;
+        }
+        group = group << 6 | value;
+        bits += 6;
+        if (bits >= 8) {
+            bits -= 8;
+            out += static_cast<char>(group >> bits & 0xFFu);
+        }
+    }
+    return to_base64(out) == text ? std::optional(out) : std::nullopt;
 }
 
 bool is_base64(std::string_view text) noexcept {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,9 @@ namespace capstan::steward {
 extern const std::array<std::uint8_t, 256> kBase64Values;
 
 void append_base64(std::string& out, std::string_view bytes);
+std::string to_base64(std::string_view bytes);
+// nullopt: not canonical padded base64.
+std::optional<std::string> from_base64(std::string_view text);
 
 // Whole groups of four, padding only at the end; nothing is also base64.
 bool is_base64(std::string_view text) noexcept;

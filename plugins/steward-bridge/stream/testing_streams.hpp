@@ -1,6 +1,7 @@
 // For tests: streams in memory, cut into pieces as small as one likes.
 #pragma once
 
+#include "plugins/steward-bridge/stream/digest.hpp"
 #include "plugins/steward-bridge/stream/stream.hpp"
 
 #include <algorithm>
@@ -11,10 +12,6 @@
 #include <string_view>
 
 namespace capstan::steward {
-
-inline std::span<const std::uint8_t> bytes_of(std::string_view text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
 
 class TextSource final : public Source {
 public:
@@ -68,16 +65,6 @@ inline Result<std::string> read_all(Source& from, std::size_t piece = 4096) {
         }
         text.append(buffer, 0, count);
     }
-}
-
-inline std::string to_hex(std::string_view bytes) {
-    std::string text;
-    for (const char c : bytes) {
-        const auto value = static_cast<unsigned char>(c);
-        text += "0123456789abcdef"[value >> 4];
-        text += "0123456789abcdef"[value & 15];
-    }
-    return text;
 }
 
 inline std::string from_hex(std::string_view text) {
