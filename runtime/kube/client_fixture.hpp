@@ -32,6 +32,7 @@ struct Script {
     std::map<std::string, std::deque<Answer>> answers;  // the last one stays
     std::vector<std::string> seen;                      // "METHOD target [content type] body"
     std::vector<std::string> tokens;
+    std::vector<std::string> accepts;
     std::shared_ptr<net::ServerExchange> stream;  // the last watch answered with "hold"
 
     net::ServerHandler handler() {
@@ -57,6 +58,7 @@ struct Script {
         const std::string type(net::find_header(exchange->headers(), "content-type"));
         seen.push_back(line + (type.empty() ? "" : " [" + type + "]") +
                        (body.empty() ? "" : " " + body));
+        accepts.emplace_back(net::find_header(exchange->headers(), "accept"));
         tokens.emplace_back(net::find_header(exchange->headers(), "authorization"));
         auto& queue = answers[line];
         if (queue.empty()) {

@@ -325,6 +325,42 @@ TEST_F(WatchTest, TakesItsInitialEventsFromAList) {
     }
 }
 
+// Who keeps metadata only asks for no more, and gets objects of the kind all the same.
+TEST_F(WatchTest, AsksForMetadataOnly) {
+    const Projection only_metadata{true, true, {"/metadata"}};
+    const std::string item =
+        R"({"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","resourceVersion":"6"}})";
+    script.answers[target] = {{200, "hold", {}}};
+    call = client.watch(
+        kLease, {.ns = "x", .resource_version = "5", .projection = only_metadata}, handler());
+    loop.run_for(1s);
+    send(R"({"type":"ADDED","object":)" + item + "}\n");
+    EXPECT_EQ(log, "open a@6");
+    EXPECT_EQ(script.accepts.back(),
+              "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
+    call.reset();
+    const std::string list =
+        "GET /apis/coordination.k8s.io/v1/namespaces/x/leases?resourceVersion=0";
+    script.answers[list] = {
+        {200,
+         R"({"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"9"},"items":[)" +
+             item + "]}",
+         {}}};
+    std::string kinds;
+    call =
+        client.list(kLease,
+                    {.ns = "x", .match = ListMatch::any, .limit = 0, .projection = only_metadata},
+                    [&](Result<ListPage> page) {
+                        for (const ObjectPtr& object : page.value().items) {
+                            kinds += object->kind();
+                        }
+                    });
+    loop.run_for(1s);
+    EXPECT_EQ(kinds, "Lease");
+    EXPECT_EQ(script.accepts.back(),
+              "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
+}
+
 TEST_F(WatchTest, TakesATenMebibyteEvent) {
     open();
     send(R"({"type":"ADDED","object":{"metadata":{"name":"big","resourceVersion":"6"},"data":")" +

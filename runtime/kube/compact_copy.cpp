@@ -22,7 +22,11 @@ public:
          const Projection& projection,
          const GroupVersionKind* gvk,
          std::string& out)
-        : CompactText(text, out), begin_(text.data()), projection_(projection), gvk_(gvk) {}
+        : CompactText(text, out),
+          begin_(text.data()),
+          projection_(projection),
+          gvk_(gvk),
+          partial_(gvk != nullptr && metadata_only(projection)) {}
 
     bool root();
     std::size_t length() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
@@ -33,7 +37,8 @@ private:
     bool filtered(Place place);
     bool filtered_value(Place place, std::string_view key);
     bool annotations(std::size_t mark, bool& kept);
-    bool dropped(Place place, std::string_view key) const;
+    bool dropped(Place place, std::string_view key);
+    bool is_partial_header(std::string_view key);
     bool kept_whole(std::string_view member) const;
     bool complete_kind(bool any_member);
 
@@ -53,6 +58,7 @@ private:
     const char* const begin_;
     const Projection& projection_;
     const GroupVersionKind* const gvk_;
+    const bool partial_;
     std::size_t depth_{0};
     bool has_kind_{false};
     bool has_api_version_{false};
@@ -80,7 +86,22 @@ bool Copy::kept_whole(std::string_view member) const {
     });
 }
 
-bool Copy::dropped(Place place, std::string_view key) const {
+// What the text says it is, where that is not what it stands for.
+bool Copy::is_partial_header(std::string_view key) {
+    space();
+    const std::string_view rest(at_, static_cast<std::size_t>(end_ - at_));
+    const auto says = [&](std::string_view word) {
+        return rest.size() > word.size() + 1 && rest.front() == '"' &&
+               rest.substr(1).starts_with(word) && rest[word.size() + 1] == '"';
+    };
+    return (key == "kind" && says(kPartialKind)) ||
+           (key == "apiVersion" && says(kPartialApiVersion));
+}
+
+bool Copy::dropped(Place place, std::string_view key) {
+    if (place == Place::root && partial_ && is_partial_header(key)) {
+        return true;
+    }
     if (place == Place::root && !projection_.keep.empty() && key != "apiVersion" && key != "kind" &&
         key != "metadata") {
         return std::none_of(projection_.keep.begin(),
@@ -297,6 +318,10 @@ bool Copy::array() {
 }
 
 }  // namespace
+
+bool metadata_only(const Projection& projection) noexcept {
+    return projection.keep.size() == 1 && projection.keep.front() == "/metadata";
+}
 
 std::optional<std::size_t> compact_copy(std::string_view text,
                                         const Projection& projection,

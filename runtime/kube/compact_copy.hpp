@@ -20,6 +20,16 @@
 
 namespace capstan::kube {
 
+// A watch of metadata alone: servers are asked for PartialObjectMetadata, whose apiVersion and kind
+// are then those of `gvk`; one that answers with whole objects is fine too.
+inline constexpr std::string_view kPartialKind = "PartialObjectMetadata";
+inline constexpr std::string_view kPartialApiVersion = "meta.k8s.io/v1";
+inline constexpr std::string_view kAcceptPartial =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+inline constexpr std::string_view kAcceptPartialList =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+bool metadata_only(const Projection& projection) noexcept;
+
 // Appends the copy of the object at the start of `text` to `out` and returns the length of the
 // original; nullopt: unusual, `out` holds rubbish. `gvk` as in Object::make(), may be nullptr.
 std::optional<std::size_t> compact_copy(std::string_view text,

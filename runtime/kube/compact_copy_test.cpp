@@ -1,6 +1,7 @@
 #include "runtime/kube/compact_copy.hpp"
 
 #include "capstan/json.hpp"
+#include "runtime/kube/watch_event.hpp"
 
 #include <gtest/gtest.h>
 
@@ -63,6 +64,30 @@ TEST(Kept, TheSameWayOrTheOther) {
             << row.rest;
         EXPECT_TRUE(Object::decode(text, projection, &kGvk).value()->projected());
     }
+}
+
+// What a server sends of an object when it is asked for metadata alone.
+TEST(Partial, IsOfTheKindThatIsWatched) {
+    const std::string metadata = R"("metadata":{"name":"a","labels":{"x":"y"}})";
+    const std::string wanted = "{" + metadata + R"(,"apiVersion":"g.io/v1","kind":"Thing"})";
+    const Projection only_metadata{true, true, {"/metadata"}};
+    const std::string head = R"("kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1")";
+    for (const std::string& text :
+         {"{" + head + "," + metadata + "}", "{ " + metadata + ", " + head + "}"}) {
+        EXPECT_EQ(by_tree(text, only_metadata), wanted) << text;
+        EXPECT_EQ(by_copy(text, only_metadata), wanted) << text;
+        EXPECT_NE(by_tree(text, {}), wanted) << text;
+        EXPECT_EQ(by_copy(text, {}), by_tree(text, {})) << text;
+        const auto event =
+            decode_watch_line(R"({"type":"ADDED","object":)" + text + "}", kGvk, only_metadata);
+        ASSERT_TRUE(event && event.value().object) << text;
+        EXPECT_EQ(event.value().object->kind(), "Thing");
+    }
+    const std::string other = R"({"kind":"Other","apiVersion":"meta.k8s.io/v1",)" + metadata + "}";
+    EXPECT_EQ(decode_watch_line(R"({"type":"ADDED","object":)" + other + "}", kGvk, only_metadata)
+                  .value()
+                  .type,
+              WatchEvent::Type::undecodable);
 }
 
 struct Usual {

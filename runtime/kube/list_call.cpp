@@ -1,4 +1,5 @@
 #include "runtime/kube/client.hpp"
+#include "runtime/kube/compact_copy.hpp"
 #include "runtime/kube/raw_json.hpp"
 #include "runtime/kube/verb.hpp"
 
@@ -109,6 +110,7 @@ CallHandle Client::list(const GroupVersionKind& gvk,
         RequestSpec spec;
         spec.target = with_query(std::move(path), list_query(options));
         spec.list = true;
+        spec.accept = metadata_only(decode->projection) ? kAcceptPartialList : std::string_view();
         return spec;
     });
     return std::make_unique<HandleOf<UnaryCall>>(std::move(call));

@@ -26,6 +26,12 @@ void strip_metadata(json::Value& metadata, const Projection& projection) {
     }
 }
 
+bool is_partial(const json::Value& value) {
+    const json::View view(value);
+    return view["kind"].string_or("") == kPartialKind &&
+           view["apiVersion"].string_or("") == kPartialApiVersion;
+}
+
 // Leaves in `tree` only what the pointers reach; each begins at `tree` and is not empty.
 void keep_only(json::Value& tree, const std::vector<std::string_view>& pointers) {
     json::Value kept = json::object();
@@ -75,6 +81,10 @@ Result<ObjectPtr> Object::make(json::Value value,
         return fail(Code::invalid, "object without metadata");
     }
     strip_metadata(*metadata, projection);
+    if (gvk != nullptr && metadata_only(projection) && is_partial(value)) {
+        value.erase("kind");
+        value.erase("apiVersion");
+    }
     if (gvk != nullptr && value.find("kind") == nullptr) {
         value.set("apiVersion", gvk->api_version());
         value.set("kind", gvk->kind);

@@ -1,4 +1,5 @@
 #include "runtime/kube/client_state.hpp"
+#include "runtime/kube/compact_copy.hpp"
 #include "runtime/kube/line_splitter.hpp"
 #include "runtime/kube/list_splitter.hpp"
 #include "runtime/kube/status.hpp"
@@ -121,8 +122,15 @@ private:
         });
     }
 
+    std::string_view accept() const {
+        if (!metadata_only(options_.projection)) {
+            return "";
+        }
+        return options_.by_list ? kAcceptPartialList : kAcceptPartial;
+    }
+
     void open() {
-        auto headers = client_->headers("", "", token_);
+        auto headers = client_->headers(accept(), "", token_);
         if (!headers) {
             finish(fail(with_context(headers.error(), what_)));
             return;

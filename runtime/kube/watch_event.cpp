@@ -1,6 +1,7 @@
 #include "runtime/kube/watch_event.hpp"
 
 #include "capstan/json.hpp"
+#include "runtime/kube/compact_copy.hpp"
 #include "runtime/kube/line_splitter.hpp"
 #include "runtime/kube/status.hpp"
 
@@ -91,7 +92,7 @@ Result<WatchEvent> decode_watch_line(std::string_view line,
         return result;
     }
     const std::string_view kind = json::View(*object)["kind"].string_or(gvk.kind);
-    if (kind != gvk.kind) {
+    if (kind != gvk.kind && !(metadata_only(projection) && kind == kPartialKind)) {
         return undecodable("event of kind " + quote_server_text(kind));
     }
     auto decoded = Object::make(std::move(*object), projection, &gvk);
