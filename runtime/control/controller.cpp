@@ -39,7 +39,7 @@ Result<void> Controller::add(const ObjectKey& key,
     {
         const std::lock_guard lock(mutex_);
         queue::AddOptions wanted = options;
-        const auto recent = recent_runs_.find(key);
+        const auto recent = recent_runs_.find(std::hash<ObjectKey>{}(key));
         if (recent != recent_runs_.end() && recent->second >= kHotRuns &&
             wanted.reason != queue::Reason::plugin) {
             wanted.delay = std::max<std::chrono::nanoseconds>(wanted.delay, kHotPause);
@@ -174,6 +174,7 @@ void Controller::work(const std::shared_ptr<Worker>& self) {
     for (;;) {
         std::optional<queue::Item> item;
         MonotonicTime next = kNever;
+        MonotonicTime wake = kNever;
         bool end = false;
         {
             const std::lock_guard lock(mutex_);
@@ -182,6 +183,7 @@ void Controller::work(const std::shared_ptr<Worker>& self) {
                 item = queue_.try_take(core.now());
                 next = queue_.next_due();
             }
+            wake = std::min(next, forget_runs(core.now()));
         }
         if (end || (item && next <= core.now())) {
             signal_->notify();  // for the next worker: to end too, or to take what is due
@@ -192,19 +194,28 @@ void Controller::work(const std::shared_ptr<Worker>& self) {
         if (item) {
             run(*item, *self);
         } else {
-            signal_->wait_until(next);
+            signal_->wait_until(wake);
         }
     }
+}
+
+// Requires the lock. Empties recent_runs_ when its time is over; when to call again.
+MonotonicTime Controller::forget_runs(MonotonicTime now) {
+    if (now - hot_since_ >= kHotWindow) {
+        recent_runs_ = {};
+    }
+    return recent_runs_.empty() ? kNever : hot_since_ + kHotWindow;
 }
 
 // True when the key became hot with this run.
 bool Controller::count_run(const ObjectKey& key, MonotonicTime now) {
     const std::lock_guard lock(mutex_);
-    if (now - hot_since_ >= kHotWindow) {
-        recent_runs_.clear();
+    forget_runs(now);
+    if (recent_runs_.empty()) {
         hot_since_ = now;
     }
-    return recent_runs_.size() < queue::kKeysMax && ++recent_runs_[key] == kHotRuns;
+    return recent_runs_.size() < queue::kKeysMax &&
+           ++recent_runs_[std::hash<ObjectKey>{}(key)] == kHotRuns;
 }
 
 // True when the key must wait for the cache to show what earlier runs of it wrote.

@@ -65,6 +65,7 @@ private:
     void run(const queue::Item& item, Worker& self);
     capstan_rc await_pending(CallState& call);
     void wake_workers();
+    MonotonicTime forget_runs(MonotonicTime now);
     bool count_run(const ObjectKey& key, MonotonicTime now);
     bool own_writes_missing(const queue::Item& item, MonotonicTime now);
     queue::Finish conclude(CallState& call,
@@ -125,9 +126,9 @@ private:
         MonotonicTime since{kNever};  // of the first hold
     };
     std::unordered_map<ObjectKey, Held> own_writes_;
-    // Runs per key since hot_since_, to slow down a key that keeps waking itself. At
-    // most kKeysMax entries.
-    std::unordered_map<ObjectKey, std::uint32_t> recent_runs_;
+    // Runs per key (its hash) since hot_since_, to slow down a key that keeps waking itself. At
+    // most kKeysMax entries; emptied when the time is over.
+    std::unordered_map<std::size_t, std::uint32_t> recent_runs_;
     MonotonicTime hot_since_{0};
     LastRuns last_runs_;
 };

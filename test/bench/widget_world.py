@@ -161,24 +161,38 @@ class Templates:
 
 
 class RawWatch(threading.Thread):
-    """A raw watch of all Widgets that only hands each line to `see`."""
+    """A raw watch of all Widgets that only hands each line to `see`; goes on where a server ends it for being slow."""
 
     def __init__(self, world, see):
         super().__init__(daemon=True)
         self.see = see
-        self.connection = http.client.HTTPSConnection("127.0.0.1", world.port, context=world.context, timeout=120)
-        version = json.loads(world.request("GET", WIDGETS + "?limit=1")[1])["metadata"]["resourceVersion"]
-        self.connection.request("GET", f"{WIDGETS}?watch=1&resourceVersion={version}")
-        self.answer = self.connection.getresponse()
+        self.world = world
+        self.closing = False
+        self.version = json.loads(world.request("GET", WIDGETS + "?limit=1")[1])["metadata"]["resourceVersion"]
+        self.open()
         self.start()
 
+    def open(self):
+        self.connection = http.client.HTTPSConnection("127.0.0.1", self.world.port, context=self.world.context, timeout=120)
+        self.connection.request("GET", f"{WIDGETS}?watch=1&resourceVersion={self.version}")
+        self.answer = self.connection.getresponse()
+
     def close(self):
+        self.closing = True
         self.connection.sock.shutdown(socket.SHUT_RDWR)
         self.join(5)
 
     def run(self):
-        try:
-            for line in self.answer:
-                self.see(line)
-        except (OSError, ValueError, http.client.HTTPException):
-            pass
+        while not self.closing:
+            line = b""
+            try:
+                for line in self.answer:
+                    self.see(line)
+            except (OSError, ValueError, http.client.HTTPException):
+                pass
+            at = line.find(b'"resourceVersion":"') + 19
+            if self.closing or at < 19:
+                return
+            self.version = line[at:line.index(b'"', at)].decode()
+            print(f"# the raw watch was ended and goes on from {self.version}", file=sys.stderr, flush=True)
+            self.open()

@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <utility>
 
 namespace {
 
@@ -32,10 +33,11 @@ public:
     // `sent`: status.sentAtNs of the Widget at the start of its reconcile; each value counts once.
     void saw(const ObjectKey& key, std::int64_t sent) {
         const std::int64_t at = now();
+        if (sent <= started_) {
+            return;
+        }
         const std::lock_guard lock(mutex_);
-        std::int64_t& last = last_sent_[key.ns + "/" + key.name];
-        if (sent > started_ && sent != last) {
-            last = sent;
+        if (std::exchange(last_sent_[key.ns + "/" + key.name], sent) != sent) {
             latencies_ms_.push_back(static_cast<double>(at - sent) / 1e6);
         }
     }
