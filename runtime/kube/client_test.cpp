@@ -335,7 +335,7 @@ TEST_F(WatchTest, AsksForMetadataOnly) {
         kLease, {.ns = "x", .resource_version = "5", .projection = only_metadata}, handler());
     loop.run_for(1s);
     send(R"({"type":"ADDED","object":)" + item + "}\n");
-    EXPECT_EQ(log, "open a@6");
+    EXPECT_EQ(log, "open a@6 ");
     EXPECT_EQ(script.accepts.back(),
               "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
     call.reset();
