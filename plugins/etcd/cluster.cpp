@@ -1,5 +1,7 @@
 #include "plugins/etcd/cluster.hpp"
 
+#include "plugins/etcd/components/backup_store.hpp"
+
 #include <algorithm>
 
 namespace capstan::etcd {
@@ -39,6 +41,7 @@ Result<Settings> read_settings(const json::Value& config) {
     };
     CAPSTAN_TRY(text(view["images"]["etcd"], settings.etcd_image));
     CAPSTAN_TRY(text(view["images"]["capstan"], settings.capstan_image));
+    CAPSTAN_TRY(text(view["images"]["alpine"], settings.chown_image));
     CAPSTAN_TRY(flag(view["enableEtcdSpecAutoReconcile"], settings.auto_reconcile));
     bool no_automount = false;
     CAPSTAN_TRY(flag(view["disableEtcdServiceAccountAutomount"], no_automount));
@@ -109,6 +112,14 @@ Result<Cluster> resolve(const api::Etcd& etcd, const Settings& settings) {
         }
         cluster.quota_bytes = bytes.value();
     }
+    if (spec.backup.delta_snapshot_memory_limit) {
+        auto bytes = api::quantity(*spec.backup.delta_snapshot_memory_limit);
+        if (!bytes) {
+            return fail(with_context(bytes.error(), "/spec/backup/deltaSnapshotMemoryLimit"));
+        }
+        cluster.delta_memory_bytes = bytes.value();
+    }
+    cluster.chown_image = settings.chown_image;
     cluster.etcd_image = spec.etcd.image.value_or(settings.etcd_image);
     cluster.steward_image = spec.backup.image.value_or(settings.capstan_image);
     cluster.claim_name = spec.volume_claim_template.value_or(cluster.name);
@@ -130,6 +141,30 @@ Result<Cluster> resolve(const api::Etcd& etcd, const Settings& settings) {
     return cluster;
 }
 
+namespace {
+
+// Running without the store is no way out: a cluster whose backups exist must be restored from
+// them, never begun empty.
+std::optional<Refusal> refused_store(const api::Etcd& etcd) {
+    const StoreKind kind = store_kind(etcd);
+    if (kind == StoreKind::other) {
+        return Refusal{"BackupsNotSupported",
+                       "spec.backup.store.provider \"" +
+                           etcd.spec.backup.store->provider->substr(0, 64) +
+                           "\" is not supported yet; the ones that work are S3 and Local"};
+    }
+    const bool contained =
+        kind == StoreKind::none || !etcd.spec.backup.store->container.value_or("").empty();
+    if (!contained) {
+        return Refusal{"StoreIncomplete",
+                       "spec.backup.store.container is missing; it names the bucket, or the "
+                       "directory of a Local store"};
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate) {
     const api::EtcdSpec& spec = etcd.spec;
     if (!member_gate) {
@@ -146,13 +181,8 @@ std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate) {
         return Refusal{"TLSNotSupported",
                        std::string(tls) + " asks for TLS, which this version cannot set up yet"};
     }
-    if (spec.backup.store) {
-        // Running without it is no way out: a cluster whose backups exist must be restored from
-        // them, never begun empty.
-        return Refusal{
-            "BackupsNotSupported",
-            "spec.backup.store asks for backups, which this version can neither take nor "
-            "restore yet"};
+    if (auto store = refused_store(etcd)) {
+        return store;
     }
     if (spec.etcd.bootstrap_with_existing_cluster) {
         return Refusal{"BootstrapNotSupported",

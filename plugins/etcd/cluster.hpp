@@ -41,6 +41,8 @@ inline constexpr std::int32_t kReplicasMax = 9;  // raft groups beyond this only
 struct Settings {
     std::string etcd_image{"quay.io/coreos/etcd:v3.5.33"};
     std::string capstan_image{"capstan:" + std::string(kPluginVersion)};
+    // gives a Local store's directory to the pod's user
+    std::string chown_image{"docker.io/library/alpine:3.22"};
     // a changed spec is carried out without the operation annotation
     bool auto_reconcile{true};
     bool automount_token{true};  // ServiceAccount.automountServiceAccountToken
@@ -67,6 +69,8 @@ struct Cluster {
     std::int64_t quota_bytes{8589934592};
     std::string etcd_image;
     std::string steward_image;
+    std::string chown_image;
+    std::int64_t delta_memory_bytes{100 * 1024 * 1024};
     std::string claim_name;
     std::string storage_capacity;
     bool automount_token{true};

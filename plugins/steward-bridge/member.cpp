@@ -73,11 +73,27 @@ void Member::set_status(std::optional<EtcdStatus> status) {
         changed = status.has_value() != status_.has_value() ||
                   (status &&
                    (status->member_id != status_->member_id || status->leader != status_->leader));
-        status_ = std::move(status);
+        status_ = status;
+    }
+    if (on_status_) {
+        on_status_(status);
     }
     if (changed) {
         beat_.notify();
     }
+}
+
+void Member::set_backup_report(BackupReport report) {
+    {
+        const std::lock_guard lock(mutex_);
+        backup_report_ = std::move(report);
+    }
+    wake_.notify();
+}
+
+BackupReport Member::backup_report() const {
+    const std::lock_guard lock(mutex_);
+    return backup_report_;
 }
 
 std::optional<EtcdStatus> Member::status() const {

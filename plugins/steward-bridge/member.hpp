@@ -3,10 +3,12 @@
 // The service writes, the others read and ask. Owns its mutex. Thread: any.
 #pragma once
 
+#include "api/etcd_member.hpp"
 #include "capstan/plugin.hpp"
 #include "plugins/steward-bridge/configuration.hpp"
 #include "plugins/steward-bridge/etcd_gateway.hpp"
 
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -18,6 +20,12 @@ enum class RunState : std::uint8_t { none, progress, successful, failed };  // o
 struct RunRequest {
     std::string run;  // the launcher's name for it; "" from a launcher that gives none
     bool full{true};
+};
+
+// Of the steward that takes snapshots, for its EtcdMember.
+struct BackupReport {
+    std::optional<api::Snapshots> snapshots;
+    std::string reason, message;  // of the trouble; empty: none
 };
 
 class Member {
@@ -42,17 +50,25 @@ public:
 
     void set_status(std::optional<EtcdStatus> status);
     std::optional<EtcdStatus> status() const;
+    // Called with each status that is set, also when it says the same. [startup]
+    using OnStatus = std::function<void(const std::optional<EtcdStatus>&)>;
+    void on_status(OnStatus observer) { on_status_ = std::move(observer); }
+
+    void set_backup_report(BackupReport report);  // wakes the member service
+    BackupReport backup_report() const;
 
 private:
     const Identity identity_;
     const std::string token_;
     Token wake_, beat_;
+    OnStatus on_status_;  // constant once the services run
     mutable std::mutex mutex_;
     std::optional<RunRequest> request_;  // guarded by mutex_, as all below
     std::string current_run_;
     RunState run_state_{RunState::none};
     std::optional<std::string> etcd_config_;
     std::optional<EtcdStatus> status_;
+    BackupReport backup_report_;
 };
 
 }  // namespace capstan::steward

@@ -14,6 +14,7 @@ constexpr std::string_view kMemberGk = "druid.gardener.cloud/EtcdMember";
 constexpr std::string_view kConfigHashAnnotation = "druid.gardener.cloud/config-hash";
 constexpr std::string_view kLearnerAnnotation = "druid.gardener.cloud/create-as-learner";
 constexpr std::string_view kInitialised = "Initialized";
+constexpr std::string_view kSnapshotsTaken = "SnapshotsTaken";
 
 }  // namespace
 
@@ -307,6 +308,9 @@ void MemberService::report(Call& call) {
     }
     const WallTime now = call.wall_now();
     const Identity& me = member_.identity();
+    const BackupReport backups = member_.backup_report();
+    status_.backups(backups.snapshots);
+    status_.condition(kSnapshotsTaken, backups.reason, backups.message, now);
     // The object was deleted and made again, or its status taken away: it must not stay empty.
     if (status_.reported()) {
         const auto object = call.cache().get(kMemberGk, {me.ns, me.member});

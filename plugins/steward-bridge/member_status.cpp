@@ -14,6 +14,9 @@ json::Value facts_of(const api::EtcdMemberStatus& status) {
     api::EtcdMemberStatus plain = status;
     plain.observed_at.reset();
     plain.db_size_observed_at.reset();
+    if (plain.snapshots) {
+        plain.snapshots->observed_at.reset();
+    }
     return api::encode(plain);
 }
 
@@ -145,11 +148,25 @@ bool MemberStatus::urgent() const {
            known_.config_hash != written_.config_hash;
 }
 
+void MemberStatus::backups(const std::optional<api::Snapshots>& snapshots) {
+    if (snapshots) {
+        known_.snapshots = snapshots;
+    }
+}
+
+bool MemberStatus::backups_confirmed() const {
+    return known_.snapshots && (!written_.snapshots ||
+                                known_.snapshots->observed_at != written_.snapshots->observed_at);
+}
+
 std::optional<json::Value> MemberStatus::due(WallTime now) const {
     const bool first = !written_at_.has_value();
     const auto age = first ? WallTime::duration::max() : now - *written_at_;
     const bool changed = !(facts_of(known_) == facts_of(written_));
     if (urgent() || (changed && age >= kWriteGapMin)) {
+        return api::encode(known_);
+    }
+    if (backups_confirmed() && age >= kWriteGapMin) {
         return api::encode(known_);
     }
     // Also after a restart of the steward: the times in the object may be old.

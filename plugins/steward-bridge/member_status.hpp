@@ -48,6 +48,10 @@ public:
     // Sets or, with an empty reason, clears the condition `type`.
     void condition(std::string_view type, std::string reason, std::string message, WallTime now);
 
+    // What is backed up; nullopt, nothing known: what was reported stays. A confirmation of the
+    // same facts is written, too: readers take a block that is too old as unknown.
+    void backups(const std::optional<api::Snapshots>& snapshots);
+
     // The status to write now, if any.
     std::optional<json::Value> due(WallTime now) const;
     void written(WallTime now);
@@ -57,6 +61,7 @@ public:
 
 private:
     bool urgent() const;  // something a reader waits for has changed
+    bool backups_confirmed() const;
     api::EtcdMemberStatus known_;
     api::EtcdMemberStatus written_;
     std::optional<WallTime> written_at_;

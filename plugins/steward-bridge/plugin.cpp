@@ -3,6 +3,7 @@
 #include "plugins/steward-bridge/heartbeat.hpp"
 #include "plugins/steward-bridge/member_service.hpp"
 #include "plugins/steward-bridge/routes.hpp"
+#include "plugins/steward-bridge/snapshotter/service.hpp"
 
 #include <sys/random.h>
 
@@ -37,16 +38,35 @@ Result<std::string> make_token() {
     return hex;
 }
 
+Role role_of(const std::optional<EtcdStatus>& status) {
+    if (!status || !status->has_leader) {
+        return Role::unknown;
+    }
+    return status->leader ? Role::leader : status->learner ? Role::learner : Role::follower;
+}
+
 Result<void> make_plugin(Setup& setup) {
     CAPSTAN_TRY(const Identity identity, Identity::from_environment());
     CAPSTAN_TRY(const PodMap map, PodMap::load());
     CAPSTAN_TRY(const std::string token, make_token());
     CAPSTAN_TRY(write_file(map.path(identity.run_dir) + "/token", token + "\n"));
+    auto defaults = SnapshotterConfig::parse(json::View(setup.config()));
+    if (!defaults) {
+        return fail(with_context(defaults.error(), "configuration of steward-bridge"));
+    }
     auto member = std::make_shared<Member>(setup.host(), identity, token);
+    auto snapshotter = std::make_shared<Snapshotter>(setup.host());
+    member->on_status([snapshotter](const std::optional<EtcdStatus>& status) {
+        snapshotter->on_role(role_of(status));
+    });
     setup.controller("member", std::make_unique<Waker>(*member));
     setup.service("member", std::make_unique<MemberService>(*member));
     setup.service("heartbeat", std::make_unique<Heartbeat>(*member));
+    setup.service("snapshotter",
+                  std::make_unique<SnapshotService>(
+                      setup.host(), *member, *snapshotter, std::move(defaults).value()));
     add_routes(setup, *member);
+    setup.own(snapshotter);
     setup.own(member);
     return ok();
 }

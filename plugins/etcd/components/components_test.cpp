@@ -1,6 +1,7 @@
 // Our children beside those of a real etcd-druid 0.38: every difference is
 // either listed here or a bug.
 #include "plugins/etcd/components/components.hpp"
+#include "plugins/etcd/components/backup_store.hpp"
 #include "plugins/etcd/etcd_config.hpp"
 #include "plugins/etcd/yaml_text.hpp"
 
@@ -275,6 +276,73 @@ TEST(PodTemplate, MountsNoSecretAndNoConfigMap) {
          json::View(set)["spec"]["template"]["spec"]["volumes"].array()) {
         EXPECT_NE(volume.find("emptyDir"), nullptr) << json::dump(volume);
     }
+}
+
+TEST(BackupStore, OfAnS3BucketIsHandedToTheSteward) {
+    auto loaded = load_cluster("M03");
+    const json::Value map = config_map(loaded->cluster, hashes_of(loaded->cluster));
+    const auto document = json::parse(json::View(map)["data"]["steward.yaml"].string_or(""));
+    ASSERT_TRUE(document) << document.error().message;
+    const json::Value want = {
+        {"snapstoreConfig",
+         {
+             {"provider", "S3"},
+             {"container", "backups"},
+             {"prefix", "demo/s3trio"},
+             {"endpointOverride", "http://objects.demo.svc:4566"},
+         }},
+        {"snapshotterConfig",
+         {
+             {"schedule", "0 */24 * * *"},
+             {"deltaSnapshotPeriod", "300s"},
+             {"deltaSnapshotMemoryLimit", 104857600},
+             {"deltaSnapshotRetentionPeriod", "48h"},
+             {"garbageCollectionPeriod", "12h"},
+             {"garbageCollectionPolicy", "LimitBased"},
+             {"maxBackups", 7},
+         }},
+        {"compressionConfig", {{"enabled", true}, {"policy", "zlib"}}},
+        {"etcdConnectionConfig", {{"snapshotTimeout", "15m"}}},
+    };
+    EXPECT_EQ(*document.value().find("backup"), want)
+        << json::dump(*document.value().find("backup"));
+    const json::Value set = stateful_set(loaded->cluster);
+    const json::View pod = json::View(set)["spec"]["template"]["spec"];
+    EXPECT_EQ(pod["volumes"][2]["secret"]["secretName"].string_or(""), "s3-credentials");
+    const json::View steward = pod["containers"][1];
+    EXPECT_EQ(steward["volumeMounts"][2]["mountPath"].string_or(""), "/var/etcd-backup");
+    const std::string env = json::dump(*steward["env"].value());
+    EXPECT_NE(env.find(R"({"name":"AWS_APPLICATION_CREDENTIALS","value":"/var/etcd-backup"})"),
+              std::string::npos)
+        << env;
+}
+
+TEST(BackupStore, OfADirectoryIsMountedAndGivenToThePodsUser) {
+    auto loaded = load_cluster("M02");
+    api::Store& store = loaded->etcd.spec.backup.store.emplace();
+    store.provider = "local";
+    store.container = "bucket";
+    store.prefix = "shop/trio";
+    const json::Value set = stateful_set(loaded->cluster);
+    const json::View pod = json::View(set)["spec"]["template"]["spec"];
+    EXPECT_EQ(pod["volumes"][2]["hostPath"]["path"].string_or(""),
+              "/etc/gardener/local-backupbuckets/bucket");
+    EXPECT_EQ(pod["containers"][1]["volumeMounts"][2]["mountPath"].string_or(""),
+              "/home/nonroot/bucket");
+    EXPECT_EQ(pod["initContainers"][1]["command"][2].string_or(""), "65532:65532");
+    loaded->etcd.spec.run_as_root = true;
+    const json::Value root = stateful_set(loaded->cluster);
+    const json::View root_pod = json::View(root)["spec"]["template"]["spec"];
+    EXPECT_EQ(root_pod["initContainers"].array().size(), 1u);
+    EXPECT_EQ(root_pod["containers"][1]["volumeMounts"][2]["mountPath"].string_or(""),
+              "/root/bucket");
+}
+
+TEST(BackupStore, WithoutAProviderIsNone) {
+    auto loaded = load_cluster("M02");
+    loaded->etcd.spec.backup.store.emplace();
+    EXPECT_EQ(backup_config(loaded->cluster), json::object());
+    EXPECT_TRUE(store_pod(loaded->cluster).volumes.empty());
 }
 
 TEST(PodTemplate, NamesTheMemberWithItsPrefix) {

@@ -1,3 +1,4 @@
+#include "plugins/etcd/components/backup_store.hpp"
 #include "plugins/etcd/components/components.hpp"
 #include "plugins/etcd/etcd_config.hpp"
 #include "plugins/etcd/yaml_text.hpp"
@@ -40,6 +41,7 @@ json::Value steward_config(const Cluster& cluster, const std::vector<std::string
         {"runDir", kRunDir},
         {"heartbeat", spec.heartbeat_duration.value_or("10s")},
         {"defragTimeout", spec.etcd_defrag_timeout.value_or("15m")},
+        {"backup", backup_config(cluster)},
         {"members", members},
     };
 }

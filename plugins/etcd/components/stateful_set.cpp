@@ -1,3 +1,4 @@
+#include "plugins/etcd/components/backup_store.hpp"
 #include "plugins/etcd/components/components.hpp"
 
 namespace capstan::etcd {
@@ -93,7 +94,7 @@ json::Value etcd_container(const Cluster& cluster) {
     };
 }
 
-json::Value steward_container(const Cluster& cluster) {
+json::Value steward_container(const Cluster& cluster, const StorePod& store) {
     json::Value env = pod_environment();
     env.push_back({{"name", "CAPSTAN_ETCD_NAME"}, {"value", cluster.name}});
     const std::string prefix = cluster.etcd->spec.member_name_prefix.value_or("");
@@ -103,6 +104,16 @@ json::Value steward_container(const Cluster& cluster) {
     env.push_back({{"name", "CAPSTAN_CONFIGMAP_NAME"}, {"value", cluster.config_map()}});
     env.push_back({{"name", "CAPSTAN_API_PORT"}, {"value", std::to_string(cluster.api_port)}});
     env.push_back({{"name", "CAPSTAN_RUN_DIR"}, {"value", kRunDir}});
+    json::Value mounts = json::list({
+        mount(cluster.claim_name, kDataMount),
+        mount(kRunVolume, kRunDir),
+    });
+    for (const json::Value& variable : store.env) {
+        env.push_back(variable);
+    }
+    for (const json::Value& of_store : store.mounts) {
+        mounts.push_back(of_store);
+    }
     return {
         {"name", "backup-restore"},
         {"image", cluster.steward_image},
@@ -116,11 +127,7 @@ json::Value steward_container(const Cluster& cluster) {
          })},
         {"resources", resources_or_default(cluster.etcd->spec.backup.resources)},
         {"securityContext", {{"allowPrivilegeEscalation", false}}},
-        {"volumeMounts",
-         json::list({
-             mount(cluster.claim_name, kDataMount),
-             mount(kRunVolume, kRunDir),
-         })},
+        {"volumeMounts", mounts},
     };
 }
 
@@ -149,6 +156,19 @@ json::Value pod_template(const Cluster& cluster, const json::Value& own_labels) 
     if (!spec.annotations.empty()) {
         metadata.set("annotations", api::encode(spec.annotations));
     }
+    const StorePod store = store_pod(cluster);
+    json::Value init_containers = json::list({launcher_container(cluster)});
+    for (const json::Value& container : store.init_containers) {
+        init_containers.push_back(container);
+    }
+    json::Value volumes = json::list({
+        {{"name", kRunVolume},
+         {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", kRunVolumeSizeMax}}}},
+        {{"name", kBinVolume}, {"emptyDir", {{"sizeLimit", kBinVolumeSizeMax}}}},
+    });
+    for (const json::Value& volume : store.volumes) {
+        volumes.push_back(volume);
+    }
     json::Value pod = {
         {"hostAliases",
          json::list({
@@ -157,14 +177,9 @@ json::Value pod_template(const Cluster& cluster, const json::Value& own_labels) 
         {"serviceAccountName", cluster.name},
         {"shareProcessNamespace", true},
         {"securityContext", security_context(spec.run_as_root.value_or(false))},
-        {"initContainers", json::list({launcher_container(cluster)})},
-        {"containers", json::list({etcd_container(cluster), steward_container(cluster)})},
-        {"volumes",
-         json::list({
-             {{"name", kRunVolume},
-              {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", kRunVolumeSizeMax}}}},
-             {{"name", kBinVolume}, {"emptyDir", {{"sizeLimit", kBinVolumeSizeMax}}}},
-         })},
+        {"initContainers", init_containers},
+        {"containers", json::list({etcd_container(cluster), steward_container(cluster, store)})},
+        {"volumes", volumes},
     };
     if (spec.priority_class_name && !spec.priority_class_name->empty()) {
         pod.set("priorityClassName", *spec.priority_class_name);

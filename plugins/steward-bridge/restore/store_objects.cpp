@@ -4,8 +4,10 @@
 
 namespace capstan::steward {
 
-Result<SnapshotListing> list_snapshots(ObjectStore& store, std::string_view prefix) {
-    CAPSTAN_TRY(const std::vector<ObjectInfo> infos, list_all(store, prefix));
+Result<SnapshotListing> list_snapshots(ObjectStore& store,
+                                       std::string_view prefix,
+                                       const ListOptions& options) {
+    CAPSTAN_TRY(const std::vector<ObjectInfo> infos, list_all(store, prefix, options));
     std::vector<ListedObject> objects;
     objects.reserve(infos.size());
     for (const ObjectInfo& info : infos) {

@@ -8,8 +8,11 @@
 
 namespace capstan::steward {
 
-// Everything below `prefix`, sorted into snapshots and what is none. Excluded objects stay unseen.
-Result<SnapshotListing> list_snapshots(ObjectStore& store, std::string_view prefix);
+// Everything below `prefix`, sorted into snapshots and what is none. Excluded objects stay unseen
+// unless asked for.
+Result<SnapshotListing> list_snapshots(ObjectStore& store,
+                                       std::string_view prefix,
+                                       const ListOptions& options = {});
 
 class StoreObjects final : public SnapshotObjects {
 public:

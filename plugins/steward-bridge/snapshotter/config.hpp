@@ -1,5 +1,5 @@
-// How snapshots are taken and where they go: the knobs of etcd-backup-restore, under the names of its
-// configuration file.
+// How snapshots are taken and where they go: the knobs of etcd-backup-restore, under the names of
+// its configuration file.
 //
 // Read twice: from the plugin's own configuration (what holds for every cluster) and from `backup`
 // in steward.yaml (what one Etcd asks for), which wins member by member. Values.

@@ -27,6 +27,9 @@
 namespace capstan::steward {
 
 inline constexpr std::size_t kSnapshotRequestsMax = 64;  // waiting at once
+// A leader that does not answer so often in a row leads no more for us; a slow moment of etcd ends
+// nothing.
+inline constexpr int kUnknownRolesMax = 3;
 
 enum class Role : std::uint8_t { unknown, follower, learner, leader };
 
@@ -87,16 +90,16 @@ public:
                                                         std::chrono::nanoseconds timeout);
 
     SnapshotterView view() const;
-    LatestSet latest() const;  // of view().facts
-    bool backups() const;      // a store is configured
+    std::uint64_t version() const;  // of view(), which copies all of it
+    LatestSet latest() const;       // of view().facts
+    bool backups() const;           // a store is configured
+    bool leads() const;             // this member does, so requests are answered here
 
-    // The member service says so after each look at etcd; the same again costs nothing. What is
-    // under way stops at once when the member no longer leads.
-    void on_role(Role role, const EtcdAccess& etcd);
+    // Told after each look at etcd; the same again costs nothing. What is under way stops at once
+    // when the member no longer leads.
+    void on_role(Role role);
     // nullopt: not known (yet). A change starts the service anew.
-    void configure(std::optional<SnapshotterConfig> config);
-    // Wakes when view() changes, for who reports it.
-    void report_to(Token* changed);
+    void configure(std::optional<SnapshotterConfig> config, EtcdAccess etcd);
 
     // --- for the service -------------------------------------------------------------------------
 
@@ -117,8 +120,9 @@ public:
     Orders orders() const;
     std::uint64_t term() const noexcept { return term_.load(std::memory_order_acquire); }
     Token& wake() noexcept { return wake_; }
+    // Errors: as request_full, at once.
+    Result<std::shared_ptr<Ask>> enqueue(bool full, bool final);
     std::shared_ptr<Ask> take_ask();  // nullptr: none
-    bool asked() const;
     static void answer(Ask& ask, Result<std::optional<SnapshotRecord>> result);
     void refuse_asks(const Error& why);  // all that wait
     void publish(SnapshotterState state, std::string reason, std::string message);
@@ -138,7 +142,7 @@ private:
     Orders orders_;  // guarded by mutex_, as all below
     SnapshotterView view_;
     std::deque<std::shared_ptr<Ask>> asks_;
-    Token* report_to_{nullptr};
+    int unknown_in_a_row_{0};
 };
 
 }  // namespace capstan::steward

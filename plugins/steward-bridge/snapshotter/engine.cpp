@@ -1,0 +1,257 @@
+#include "plugins/steward-bridge/snapshotter/engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace capstan::steward {
+namespace {
+
+constexpr std::chrono::hours kCollectAnywayAfter{1};  // rules go by the clock, too
+
+std::uint64_t stored_bytes(const std::vector<SnapshotRecord>& records) {
+    std::uint64_t sum = 0;
+    for (const SnapshotRecord& record : records) {
+        sum += record.bytes;
+    }
+    return sum;
+}
+
+}  // namespace
+
+SnapshotEngine::SnapshotEngine(EngineParts parts,
+                               const SnapshotterConfig& config,
+                               Schedule schedule)
+    : parts_(std::move(parts)), config_(config), plan_(config, std::move(schedule), moment()) {
+    parts_.face.publish(SnapshotterState::starting, "", "");
+}
+
+SnapshotEngine::~SnapshotEngine() {
+    const Error over{Code::unavailable,
+                     "this member stopped taking snapshots before this one was done; ask the "
+                     "steward of the leading member",
+                     {}};
+    answer(full_asks_, fail(over));
+    answer(delta_asks_, fail(over));
+}
+
+void SnapshotEngine::answer(Asks& asks, const Result<std::optional<SnapshotRecord>>& result) {
+    for (const auto& ask : asks) {
+        Snapshotter::answer(*ask, result);
+    }
+    asks.clear();
+}
+
+void SnapshotEngine::take_asks() {
+    while (auto ask = parts_.face.take_ask()) {
+        plan_.hurry();
+        if (ask->full) {
+            final_asked_ = final_asked_ || ask->final;
+            plan_.want_full(FullReason::asked);
+            full_asks_.push_back(std::move(ask));
+        } else {
+            plan_.flush_soon();
+            delta_asks_.push_back(std::move(ask));
+        }
+    }
+}
+
+Result<MonotonicTime> SnapshotEngine::step() {
+    CAPSTAN_TRY(parts_.guard());
+    take_asks();
+    const Moment now = moment();
+    const Action action = plan_.next(now);
+    if (action.step == Step::wait) {
+        if (!watch_) {
+            return action.until;
+        }
+        CAPSTAN_TRY(read_watch(std::min(action.until, now.mono + kWatchSlice)));
+    } else {
+        CAPSTAN_TRY(carry_out(action));
+    }
+    if (plan_.has_looked() && plan_.failures() == 0 && facts_.full) {
+        last_problem_.clear();
+        parts_.face.publish(SnapshotterState::running, "", "");
+    }
+    return now.mono;
+}
+
+Result<void> SnapshotEngine::carry_out(const Action& action) {
+    switch (action.step) {
+        case Step::look: return look();
+        case Step::full: return take_full(action.reason);
+        case Step::watch: return open_watch();
+        case Step::flush: return flush();
+        case Step::check_watch: return check_watch();
+        case Step::collect: return collect();
+        case Step::wait: break;
+    }
+    return ok();
+}
+
+Result<void> SnapshotEngine::failed(std::string_view what, const Error& error) {
+    // Also when the role is known to have changed only after the error it caused.
+    CAPSTAN_TRY(parts_.guard());
+    parts_.metrics.failed(error.code);
+    const std::string message = std::string(what) + ": " + error.message;
+    parts_.face.publish(SnapshotterState::failing, "SnapshotFailed", message);
+    if (message != last_problem_) {
+        last_problem_ = message;
+        parts_.log(LogLevel::warn, "snapshots are in trouble", {{"error", message}});
+    }
+    return ok();
+}
+
+Guard SnapshotEngine::guard_until(MonotonicTime deadline) const {
+    return [this, deadline]() -> Result<void> {
+        CAPSTAN_TRY(parts_.guard());
+        if (parts_.now() >= deadline) {
+            return fail(Code::timeout, "it took longer than snapshotTimeout allows");
+        }
+        return ok();
+    };
+}
+
+Result<void> SnapshotEngine::look() {
+    const auto listing = parts_.vault.list();
+    if (!listing) {
+        plan_.failed(moment(), parts_.pace.chance());
+        return failed("reading the store", listing.error());
+    }
+    const auto head = parts_.etcd.head(true);
+    if (!head) {
+        plan_.failed(moment(), parts_.pace.chance());
+        return failed("asking etcd for its revision", head.error());
+    }
+    StoredChain chain = stored_chain(listing.value());
+    const FullReason reason =
+        plan_.looked(chain, head.value().revision, moment(), parts_.pace.chance());
+    parts_.log(LogLevel::info,
+               "snapshots are continued",
+               {{"stored", chain.reaches},
+                {"revision", head.value().revision},
+                {"deltas", static_cast<std::int64_t>(chain.deltas.size())},
+                {"full", to_string(reason)}});
+    facts_ = {};
+    facts_.full = std::move(chain.full);
+    facts_.deltas = std::move(chain.deltas);
+    facts_.delta_bytes = stored_bytes(facts_.deltas);
+    facts_.reached = chain.reaches;
+    sealed_.reset();
+    watch_.reset();
+    CAPSTAN_TRY(start_buffer(chain.reaches + 1));
+    if (facts_.full) {
+        confirm();
+    }
+    return ok();
+}
+
+Result<void> SnapshotEngine::start_buffer(std::int64_t start) {
+    CAPSTAN_TRY(buffer_,
+                DeltaBuffer::create(start, config_.compression, parts_.digests, [this](auto id) {
+                    return lease_ttl(id);
+                }));
+    return ok();
+}
+
+void SnapshotEngine::confirm() {
+    facts_.observed_at = parts_.pace.wall_now();
+    parts_.metrics.facts(facts_);
+    parts_.face.publish(facts_);
+    parts_.confirmed(facts_);
+}
+
+Result<void> SnapshotEngine::take_full(FullReason reason) {
+    // The deltas up to here first: an older set then reaches as far as this full one.
+    const bool continues = reason == FullReason::scheduled || reason == FullReason::asked;
+    if (continues && config_.deltas() && buffer_ && (sealed_ || !buffer_->empty()) &&
+        buffer_->settled()) {
+        CAPSTAN_TRY(seal());
+        CAPSTAN_TRY(store_sealed());
+    }
+    watch_.reset();
+    const MonotonicTime begun = parts_.now();
+    const bool final = final_asked_;
+    const FullWish wish{final, config_.compression, facts_.full ? &*facts_.full : nullptr};
+    const auto taken =
+        parts_.vault.take_full(parts_.etcd, wish, guard_until(begun + config_.snapshot_timeout));
+    parts_.metrics.lasted(SnapshotKind::full, taken.has_value(), parts_.now() - begun);
+    final_asked_ = false;
+    if (!taken) {
+        answer(full_asks_, fail(taken.error()));
+        plan_.full_failed(moment(), parts_.pace.chance());
+        return failed("full snapshot", taken.error());
+    }
+    plan_.full_taken(moment(), parts_.pace.chance());
+    parts_.log(LogLevel::info,
+               taken.value().repeated ? "full snapshot is there already" : "full snapshot stored",
+               {{"reason", to_string(reason)},
+                {"name", taken.value().record.name},
+                {"bytes", static_cast<std::int64_t>(taken.value().record.bytes)}});
+    full_stored(taken.value());
+    return start_buffer(taken.value().record.last_revision + 1);
+}
+
+void SnapshotEngine::full_stored(const FullTaken& taken) {
+    const SnapshotRecord& record = taken.record;
+    facts_ = {};
+    facts_.full = record;
+    facts_.full_bytes = taken.database_bytes;
+    facts_.reached = record.last_revision;
+    sealed_.reset();
+    stored_since_collect_ = true;
+    parts_.metrics.taken(record, taken.repeated ? 0 : record.bytes);
+    parts_.metrics.required(SnapshotKind::full, false);
+    parts_.metrics.required(SnapshotKind::delta, false);
+    confirm();
+    answer(full_asks_, std::optional(record));
+    if (!delta_asks_.empty()) {
+        plan_.flush_soon();
+    }
+}
+
+Result<void> SnapshotEngine::collect() {
+    const MonotonicTime now = parts_.now();
+    plan_.collected(moment());
+    // A listing costs; without anything new only the clock can change what is to go.
+    if (!facts_.full ||
+        (!stored_since_collect_ && collected_at_ && now - *collected_at_ < kCollectAnywayAfter)) {
+        return ok();
+    }
+    const bool uploads_too =
+        !uploads_collected_at_ || now - *uploads_collected_at_ >= kCollectAnywayAfter;
+    const RetentionOptions options{
+        config_.policy, config_.max_backups, config_.delta_retention, facts_.reached};
+    const auto collected = parts_.vault.collect(options, uploads_too, parts_.guard);
+    if (!collected) {
+        CAPSTAN_TRY(parts_.guard());
+        parts_.metrics.failed(collected.error().code);
+        parts_.log(
+            LogLevel::warn, "retention could not run", {{"error", collected.error().message}});
+        return ok();
+    }
+    stored_since_collect_ = false;
+    collected_at_ = now;
+    if (uploads_too) {
+        uploads_collected_at_ = now;
+    }
+    std::int64_t removed = 0;
+    for (const auto& [kind, count] : collected.value().objects) {
+        parts_.metrics.collected(kind.first, kind.second, count);
+        removed += kind.second ? static_cast<std::int64_t>(count) : 0;
+    }
+    if (removed > 0 || collected.value().uploads > 0) {
+        parts_.log(LogLevel::info,
+                   "retention removed snapshots",
+                   {{"count", removed},
+                    {"uploads", static_cast<std::int64_t>(collected.value().uploads)}});
+    }
+    if (!collected.value().problem.empty()) {
+        parts_.metrics.failed(Code::unavailable);
+        parts_.log(LogLevel::warn,
+                   "retention could not remove everything",
+                   {{"error", collected.value().problem}});
+    }
+    return ok();
+}
+
+}  // namespace capstan::steward

@@ -1,0 +1,95 @@
+// Carries out the plan of snapshots while this member leads: one object per term.
+//
+// Everything it touches is an interface, so tests drive it step by step without an etcd, a host or
+// time. Thread: one.
+#pragma once
+
+#include "plugins/steward-bridge/snapshotter/delta_buffer.hpp"
+#include "plugins/steward-bridge/snapshotter/metrics.hpp"
+#include "plugins/steward-bridge/snapshotter/plan.hpp"
+#include "plugins/steward-bridge/snapshotter/snapshotter.hpp"
+#include "plugins/steward-bridge/snapshotter/vault.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace capstan::steward {
+
+// How long one wait for the watch may keep requests and changes of role waiting.
+inline constexpr std::chrono::milliseconds kWatchSlice{250};
+inline constexpr std::size_t kLeasesKnownMax = 100'000;
+
+struct EngineParts {
+    EtcdClient& etcd;
+    Vault& vault;
+    Digests& digests;
+    Pace& pace;
+    Snapshotter& face;
+    SnapshotMetrics& metrics;
+    std::function<MonotonicTime()> now;
+    // Fails once leadership or the configuration has changed, or the steward stops.
+    Guard guard;
+    std::function<void(LogLevel, std::string_view, const json::Value&)> log;
+    // After a snapshot was stored, or when none was needed: what the leases say.
+    std::function<void(const SnapshotFacts&)> confirmed;
+};
+
+class SnapshotEngine {
+public:
+    SnapshotEngine(EngineParts parts, const SnapshotterConfig& config, Schedule schedule);
+    ~SnapshotEngine();  // refuses who still waits
+
+    // Does what is due. Gives until when nothing will be, unless somebody asks; with a watch open
+    // it waits for that itself, for a slice. Errors: cancelled (the term is over); everything else
+    // is reported and tried again.
+    Result<MonotonicTime> step();
+
+private:
+    using Asks = std::vector<std::shared_ptr<Snapshotter::Ask>>;
+
+    Moment moment() const { return {parts_.now(), parts_.pace.wall_now()}; }
+    void take_asks();
+    Result<void> carry_out(const Action& action);
+    Result<void> look();
+    Result<void> take_full(FullReason reason);
+    Result<void> open_watch();
+    Result<void> read_watch(MonotonicTime until);
+    Result<void> take_in(const WatchMessage& message);
+    Result<void> check_watch();
+    Result<void> flush();
+    Result<void> catch_up();  // with what etcd has now; for who asks for a delta
+    Result<void> seal();
+    Result<void> store_sealed();
+    Result<void> collect();
+    Result<void> start_buffer(std::int64_t start);
+    void full_stored(const FullTaken& taken);
+    void delta_stored(const DeltaStored& stored);
+    Result<void> lost_watch(const Error& error);
+    // What went wrong: metric, log, state. Gives `cancelled` back, nothing else.
+    Result<void> failed(std::string_view what, const Error& error);
+    void confirm();
+    void answer(Asks& asks, const Result<std::optional<SnapshotRecord>>& result);
+    std::optional<std::int64_t> lease_ttl(std::int64_t id);
+    Guard guard_until(MonotonicTime deadline) const;
+
+    const EngineParts parts_;
+    const SnapshotterConfig config_;
+    SnapshotPlan plan_;
+    SnapshotFacts facts_;
+    std::unique_ptr<DeltaBuffer> buffer_;  // what follows sealed_, or the stored chain
+    std::optional<SealedDelta> sealed_;    // not stored yet
+    std::unique_ptr<WatchStream> watch_;
+    Asks full_asks_, delta_asks_;
+    bool final_asked_{false};
+    std::map<std::int64_t, std::int64_t> leases_;  // granted seconds, by id
+    bool stored_since_collect_{true};
+    std::optional<MonotonicTime> collected_at_, uploads_collected_at_;
+    std::string last_problem_;
+};
+
+}  // namespace capstan::steward

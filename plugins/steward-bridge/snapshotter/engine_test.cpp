@@ -1,0 +1,363 @@
+#include "plugins/steward-bridge/snapshotter/engine.hpp"
+
+#include "plugins/steward-bridge/snapshotter/testing_etcd.hpp"
+#include "plugins/steward-bridge/snapshotter/testing_store.hpp"
+
+#include "capstan/testing/fake_host.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace capstan::steward {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+using Ask = Snapshotter::Ask;
+
+class EngineTest : public ::testing::Test {
+protected:
+    EngineTest() {
+        config.store.provider = "Local";
+        config.compression = Compression::none;
+        face.configure(config, {});
+        face.on_role(Role::leader);
+    }
+    void TearDown() override { engine.reset(); }
+
+    void start() {
+        engine = std::make_unique<SnapshotEngine>(
+            EngineParts{etcd,
+                        vault,
+                        digests,
+                        time,
+                        face,
+                        metrics,
+                        [this] { return time.mono; },
+                        [this]() -> Result<void> {
+                            return over ? fail(Code::cancelled, "over") : Result<void>(ok());
+                        },
+                        [this](LogLevel, std::string_view text, const json::Value&) {
+                            logs.emplace_back(text);
+                        },
+                        [this](const SnapshotFacts&) { ++confirmed; }},
+            config,
+            Schedule::parse(config.schedule).value());
+    }
+    // Steps until `span` has passed.
+    void run(std::chrono::nanoseconds span) {
+        const MonotonicTime until = time.mono + span;
+        for (int steps = 0; time.mono < until; ++steps) {
+            ASSERT_LT(steps, 100'000) << "it never waits";
+            const auto idle = engine->step();
+            ASSERT_TRUE(idle) << idle.error().message;
+            if (idle.value() > time.mono) {
+                time.advance(std::min(idle.value(), until) - time.mono);
+            }
+        }
+    }
+    std::shared_ptr<Ask> ask(bool full, bool final = false) {
+        return face.enqueue(full, final).value();
+    }
+    static const Result<std::optional<SnapshotRecord>>* answer(const std::shared_ptr<Ask>& ask) {
+        const std::lock_guard lock(ask->mutex);
+        return ask->answer ? &*ask->answer : nullptr;
+    }
+    // Names without the second of creation, fences left out.
+    std::vector<std::string> stored() {
+        std::vector<std::string> out;
+        for (const std::string& key : testing_keys(store)) {
+            if (key.starts_with("p/v2/")) {
+                out.push_back(key.substr(5, 22));
+            }
+        }
+        std::sort(out.begin(), out.end());
+        return out;
+    }
+    void write_full(std::int64_t revision, WallTime created) {
+        SnapshotRecord record;
+        record.last_revision = revision;
+        record.created = created;
+        ASSERT_TRUE(write_object(store, "p/v2/" + snapshot_name(record), "x"));
+    }
+    bool said(std::string_view text) const {
+        return std::find(logs.begin(), logs.end(), text) != logs.end();
+    }
+
+    capstan::testing::FakeHost host;
+    HostTables tables{host.host()};
+    TestingTime time;
+    TestingDigests digests;
+    FaultyStore store;
+    FakeEtcd etcd{time};
+    Vault vault{{store, digests, time, "p", "main-0"}};
+    Snapshotter face{tables};
+    SnapshotMetrics metrics{tables};
+    SnapshotterConfig config;
+    std::vector<std::string> logs;
+    int confirmed{0};
+    bool over{false};
+    std::unique_ptr<SnapshotEngine> engine;
+};
+
+TEST_F(EngineTest, TakesAFullThenDeltasOfWhatFollows) {
+    etcd.put("a", "1");
+    start();
+    run(seconds(1));
+    EXPECT_EQ(stored(), (std::vector<std::string>{"Full-00000000-00000002"}));
+    EXPECT_EQ(face.view().state, SnapshotterState::running);
+    etcd.put("b", "2");
+    etcd.txn({{"c", "3"}, {"a", ""}});
+    run(seconds(20));
+    EXPECT_EQ(stored(),
+              (std::vector<std::string>{"Full-00000000-00000002", "Incr-00000003-00000004"}));
+    run(minutes(2));
+    EXPECT_EQ(stored().size(), 2u);  // nothing was written
+    const SnapshotFacts facts = face.view().facts;
+    EXPECT_EQ(facts.full->last_revision, 2);
+    EXPECT_EQ(facts.deltas.size(), 1u);
+    EXPECT_EQ(facts.reached, 4);
+    EXPECT_GE(*facts.observed_at, time.wall - seconds(21));
+    EXPECT_EQ(host.metric("etcdbr_snapshot_latest_revision{Full}"), 2);
+    EXPECT_EQ(host.metric("etcdbr_snapshot_latest_revision{Incr}"), 4);
+    EXPECT_EQ(host.metric("etcdbr_snapstore_latest_deltas_total"), 1);
+}
+
+TEST_F(EngineTest, GoesOnFromTheStoredChain) {
+    write_full(1, time.wall);
+    etcd.put("a", "1");
+    start();
+    run(seconds(21));
+    EXPECT_EQ(etcd.watched, (std::vector<std::int64_t>{2}));
+    EXPECT_EQ(stored(),
+              (std::vector<std::string>{"Full-00000000-00000001", "Incr-00000002-00000002"}));
+}
+
+TEST_F(EngineTest, AnEtcdBehindItsBackupsGetsANewFull) {
+    write_full(50, time.wall - minutes(1));
+    etcd.put("a", "1");
+    start();
+    run(seconds(1));
+    EXPECT_EQ(stored().size(), 2u);
+    engine.reset();
+    time.advance(minutes(1));
+    etcd.watched.clear();
+    start();  // and another start goes on from that one
+    run(seconds(1));
+    EXPECT_EQ(stored().size(), 2u);
+    EXPECT_EQ(etcd.watched, (std::vector<std::int64_t>{3}));
+}
+
+TEST_F(EngineTest, WhatIsCompactedIsTakenAsAFull) {
+    write_full(1, time.wall);
+    etcd.put("a", "1");
+    etcd.put("a", "2");
+    etcd.compacted = 2;
+    start();
+    run(seconds(1));
+    EXPECT_EQ(stored(),
+              (std::vector<std::string>{"Full-00000000-00000001", "Full-00000000-00000003"}));
+}
+
+TEST_F(EngineTest, AFullByScheduleStoresTheLastDeltaFirst) {
+    start();
+    run(minutes(59) + seconds(55));
+    etcd.put("a", "1");
+    run(seconds(10));
+    EXPECT_EQ(stored(),
+              (std::vector<std::string>{
+                  "Full-00000000-00000001", "Full-00000000-00000002", "Incr-00000002-00000002"}));
+}
+
+TEST_F(EngineTest, AnswersRequests) {
+    start();
+    run(seconds(1));
+    const auto nothing = ask(false);
+    run(seconds(1));
+    ASSERT_NE(answer(nothing), nullptr);
+    EXPECT_FALSE(answer(nothing)->value());
+    etcd.put("a", "1");
+    const auto delta = ask(false);
+    run(seconds(1));
+    ASSERT_NE(answer(delta), nullptr);
+    EXPECT_EQ(answer(delta)->value()->last_revision, 2);
+    const auto full = ask(true), final = ask(true, true);
+    run(seconds(1));
+    ASSERT_NE(answer(full), nullptr);
+    EXPECT_TRUE(answer(full)->value()->final);
+    EXPECT_EQ(answer(final)->value()->name, answer(full)->value()->name);
+    etcd.failures["snapshot"] = {Code::unavailable, "no snapshot", {}};
+    const auto failing = ask(true);
+    run(seconds(1));
+    ASSERT_NE(answer(failing), nullptr);
+    EXPECT_EQ(answer(failing)->error().message, "no snapshot");
+}
+
+TEST_F(EngineTest, WhoStillWaitsIsToldWhenTheTermEnds) {
+    start();
+    const auto waiting = ask(true);
+    etcd.on_snapshot = [&] { over = true; };
+    const auto stepped = [&]() -> Result<MonotonicTime> {
+        while (true) {
+            const auto idle = engine->step();
+            if (!idle) {
+                return idle;
+            }
+        }
+    }();
+    EXPECT_EQ(stepped.error().code, Code::cancelled);
+    engine.reset();
+    ASSERT_NE(answer(waiting), nullptr);
+    EXPECT_FALSE(*answer(waiting));
+    EXPECT_TRUE(stored().empty());
+}
+
+TEST_F(EngineTest, ADeltaThatCannotBeStoredIsKeptAndTriedAgain) {
+    start();
+    run(seconds(1));
+    etcd.put("a", "1");
+    store.fail_finish = Error{Code::unavailable, "disk full", {}};
+    run(seconds(40));
+    EXPECT_EQ(stored().size(), 1u);
+    EXPECT_EQ(face.view().state, SnapshotterState::failing);
+    EXPECT_NE(face.view().message.find("disk full"), std::string::npos);
+    etcd.put("b", "2");
+    etcd.compacted = 2;  // what is kept here no longer is there
+    store.fail_finish.reset();
+    run(minutes(2));
+    EXPECT_EQ(stored(),
+              (std::vector<std::string>{
+                  "Full-00000000-00000001", "Incr-00000002-00000002", "Incr-00000003-00000003"}));
+    EXPECT_EQ(face.view().state, SnapshotterState::running);
+}
+
+TEST_F(EngineTest, AWatchThatBreaksGoesOnWhereItWas) {
+    start();
+    run(seconds(1));
+    etcd.put("a", "1");
+    run(seconds(1));
+    etcd.cut = Error{Code::unavailable, "reset", {}};
+    run(seconds(3));
+    etcd.put("b", "2");
+    run(seconds(20));
+    EXPECT_EQ(etcd.watched, (std::vector<std::int64_t>{2, 3}));
+    EXPECT_EQ(stored(),
+              (std::vector<std::string>{"Full-00000000-00000001", "Incr-00000002-00000003"}));
+}
+
+TEST_F(EngineTest, AWatchThatFellSilentIsOpenedAgain) {
+    start();
+    run(seconds(1));
+    etcd.silent = true;
+    etcd.put("a", "1");
+    run(seconds(45));
+    EXPECT_TRUE(said("the watch of etcd fell silent and is opened again"));
+    etcd.silent = false;
+    run(seconds(25));
+    EXPECT_EQ(stored().size(), 2u);
+}
+
+TEST_F(EngineTest, AQuietClusterIsNotASilentWatch) {
+    start();
+    run(minutes(3));
+    EXPECT_EQ(etcd.watched.size(), 1u);
+    EXPECT_EQ(face.view().state, SnapshotterState::running);
+}
+
+TEST_F(EngineTest, FlushesBeforeTheMemoryLimitIsPassedByMoreThanARevision) {
+    config.delta_memory_bytes = 2000;
+    start();
+    run(seconds(1));
+    for (int i = 0; i < 10; ++i) {
+        etcd.put("key", noise(300, 3));
+    }
+    run(seconds(2));
+    const auto names = stored();
+    EXPECT_GT(names.size(), 2u);
+    EXPECT_EQ(face.view().facts.deltas.front().start_revision, 2);
+    run(seconds(20));
+    EXPECT_EQ(face.view().facts.reached, 11);
+}
+
+TEST_F(EngineTest, SaysWhatLeasesWereGranted) {
+    etcd.ttls[77] = 60;
+    start();
+    run(seconds(1));
+    etcd.put("a", "1", 77);
+    etcd.put("b", "2", 77);
+    etcd.put("c", "3", 78);  // gone already
+    run(seconds(20));
+    EXPECT_EQ(etcd.calls["lease"], 2);
+    const auto text = read_object(store, {face.view().facts.deltas.back().key()}, 100'000);
+    ASSERT_TRUE(text);
+    const std::string_view said_once = R"("leases":[{"ID":77,"TTL":60}])";
+    const std::size_t at = text.value().find(said_once);
+    ASSERT_NE(at, std::string::npos);
+    EXPECT_EQ(text.value().find("\"leases\"", at + 1), std::string::npos);
+}
+
+TEST_F(EngineTest, WhatAnotherStewardStoredIsAdopted) {
+    start();
+    run(seconds(1));
+    etcd.put("a", "1");
+    etcd.put("b", "2");
+    Vault other({store, digests, time, "p", "main-1"});
+    auto buffer =
+        DeltaBuffer::create(2, Compression::none, digests, [](auto) { return std::nullopt; });
+    WatchMessage message;
+    DeltaChange change;
+    change.key = "a";
+    change.value = "1";
+    change.create_revision = 2;
+    change.mod_revision = 2;
+    change.version = 1;
+    message.changes.push_back(change);
+    ASSERT_TRUE(buffer.value()->add(message, time.wall));
+    const Guard go_on = []() -> Result<void> { return ok(); };
+    ASSERT_TRUE(other.store_delta(
+        buffer.value()->seal(time.wall).value(), {seconds(20), {}, time.mono}, go_on));
+    run(seconds(45));
+    EXPECT_EQ(stored(),
+              (std::vector<std::string>{
+                  "Full-00000000-00000001", "Incr-00000002-00000002", "Incr-00000003-00000003"}));
+    EXPECT_TRUE(said("another steward has stored these changes already"));
+}
+
+TEST_F(EngineTest, AStoreThatCannotBeReadIsNoEmptyStore) {
+    store.fail_list = Error{Code::unavailable, "no way there", {}};
+    start();
+    run(minutes(1));
+    EXPECT_EQ(etcd.calls["snapshot"], 0);
+    EXPECT_EQ(face.view().state, SnapshotterState::failing);
+    EXPECT_LT(store.lists, 10);
+    store.fail_list.reset();
+    run(minutes(1));
+    EXPECT_EQ(stored().size(), 1u);
+}
+
+TEST_F(EngineTest, ALargeRevisionIsFollowedByAFull) {
+    start();
+    run(seconds(1));
+    etcd.put("a", noise(2'200'000, 5));
+    run(seconds(21));
+    EXPECT_EQ(stored(),
+              (std::vector<std::string>{
+                  "Full-00000000-00000001", "Full-00000000-00000002", "Incr-00000002-00000002"}));
+}
+
+TEST_F(EngineTest, CollectsOnlyWhenThereIsSomethingNew) {
+    start();
+    run(minutes(10));
+    const int lists = store.lists;
+    run(minutes(30));
+    EXPECT_EQ(store.lists, lists);
+    etcd.put("a", "1");
+    run(minutes(2));
+    EXPECT_GT(store.lists, lists);
+}
+
+}  // namespace
+}  // namespace capstan::steward

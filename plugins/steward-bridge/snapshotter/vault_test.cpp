@@ -1,0 +1,253 @@
+#include "plugins/steward-bridge/snapshotter/vault.hpp"
+
+#include "plugins/steward-bridge/snapshot/payload.hpp"
+#include "plugins/steward-bridge/snapshotter/testing_etcd.hpp"
+#include "plugins/steward-bridge/snapshotter/testing_store.hpp"
+#include "plugins/steward-bridge/store/store_testing.hpp"
+
+#include <gtest/gtest.h>
+
+namespace capstan::steward {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+const Guard kGoOn = []() -> Result<void> { return ok(); };
+
+class VaultTest : public ::testing::Test {
+protected:
+    Vault vault_of(const std::string& member = "main-0") {
+        return Vault({store, digests, time, "shop/main", member});
+    }
+    Claiming claiming() const { return {seconds(20), WallTime(), time.mono}; }
+    SealedDelta sealed(std::int64_t start, std::int64_t last) {
+        auto buffer = DeltaBuffer::create(
+            start, Compression::gzip, digests, [](auto) { return std::nullopt; });
+        for (std::int64_t revision = start; revision <= last; ++revision) {
+            WatchMessage message;
+            DeltaChange change;
+            change.key = "key";
+            change.value = "value";
+            change.create_revision = revision;
+            change.mod_revision = revision;
+            change.version = 1;
+            message.changes.push_back(change);
+            EXPECT_TRUE(buffer.value()->add(message, time.wall));
+        }
+        return buffer.value()->seal(time.wall).value();
+    }
+    std::vector<std::string> keys() { return testing_keys(store); }
+
+    TestingTime time;
+    TestingDigests digests;
+    FaultyStore store;
+    FakeEtcd etcd{time};
+};
+
+TEST_F(VaultTest, StoresAFullUnderTheRevisionInside) {
+    etcd.revision = 27;
+    const auto taken = vault_of().take_full(etcd, {}, kGoOn);
+    STORE_OK(taken);
+    EXPECT_EQ(taken.value().record.key(), "shop/main/v2/Full-00000000-00000027-1800000000.gz");
+    EXPECT_EQ(taken.value().inside_at_most, 27);
+    EXPECT_EQ(taken.value().database_bytes % 512, 0u);
+    EXPECT_GT(taken.value().record.bytes, 0u);
+    EXPECT_EQ(keys(), (std::vector<std::string>{taken.value().record.key()}));
+    STORE_OK(verify_snapshot(
+        store.open({taken.value().record.key()}, 0).value(), taken.value().record, digests));
+}
+
+TEST_F(VaultTest, LooksForAMomentWithoutWrites) {
+    int writes = 2;
+    etcd.on_snapshot = [&] {
+        if (writes-- > 0) {
+            etcd.put("a", "b");
+        }
+    };
+    const auto taken = vault_of().take_full(etcd, {}, kGoOn);
+    STORE_OK(taken);
+    EXPECT_EQ(etcd.calls["snapshot"], 3);
+    EXPECT_EQ(taken.value().record.last_revision, 3);
+    EXPECT_EQ(taken.value().inside_at_most, 3);
+}
+
+TEST_F(VaultTest, UnderWritesWithoutEndNamesTheLowerRevision) {
+    etcd.on_snapshot = [&] { etcd.put("a", "b"); };
+    const auto taken = vault_of().take_full(etcd, {}, kGoOn);
+    STORE_OK(taken);
+    EXPECT_EQ(etcd.calls["snapshot"], kSnapshotOpensMax);
+    EXPECT_EQ(taken.value().record.last_revision, kSnapshotOpensMax);
+    EXPECT_EQ(taken.value().inside_at_most, kSnapshotOpensMax + 1);
+}
+
+TEST_F(VaultTest, RepeatsNoFinalFullThatIsTheNewest) {
+    const auto first = vault_of().take_full(etcd, {.final = true}, kGoOn);
+    STORE_OK(first);
+    EXPECT_TRUE(first.value().record.name.ends_with(".gz.final"));
+    const SnapshotRecord newest = first.value().record;
+    const auto second = vault_of().take_full(etcd, {.final = true, .newest = &newest}, kGoOn);
+    STORE_OK(second);
+    EXPECT_TRUE(second.value().repeated);
+    EXPECT_EQ(second.value().record, newest);
+    EXPECT_EQ(etcd.calls["snapshot"], 1);
+    STORE_OK(vault_of().take_full(etcd, {.newest = &newest}, kGoOn));  // an ordinary one is taken
+    EXPECT_EQ(etcd.calls["snapshot"], 2);
+    etcd.put("a", "b");
+    const auto third = vault_of().take_full(etcd, {.final = true, .newest = &newest}, kGoOn);
+    STORE_OK(third);
+    EXPECT_FALSE(third.value().repeated);
+}
+
+TEST_F(VaultTest, StoresNothingOfADamagedStream) {
+    etcd.damaged_snapshot = true;
+    STORE_FAILS(vault_of().take_full(etcd, {}, kGoOn), Code::invalid, "etcd's snapshot");
+    EXPECT_TRUE(keys().empty());
+}
+
+TEST_F(VaultTest, StoresNothingOnceItLeadsNoMore) {
+    etcd.on_snapshot = [&] { etcd.leads = false; };
+    STORE_FAILS(vault_of().take_full(etcd, {}, kGoOn), Code::cancelled, "no longer leads");
+    EXPECT_TRUE(keys().empty());
+    STORE_FAILS(vault_of().take_full(etcd, {}, kGoOn), Code::cancelled, "no longer leads");
+}
+
+TEST_F(VaultTest, StopsBetweenPiecesWhenTheTermIsOver) {
+    int pieces = 3;
+    const Guard guard = [&]() -> Result<void> {
+        return pieces-- > 0 ? Result<void>(ok()) : fail(Code::cancelled, "over");
+    };
+    STORE_FAILS(vault_of().take_full(etcd, {}, guard), Code::cancelled, "over");
+    EXPECT_TRUE(keys().empty());
+}
+
+TEST_F(VaultTest, RemovesWhatReadsBackDifferently) {
+    store.flip_byte_at = 50;
+    STORE_FAILS(vault_of().take_full(etcd, {}, kGoOn), Code::unavailable, "reads back");
+    EXPECT_TRUE(keys().empty());
+}
+
+TEST_F(VaultTest, StoresADeltaBehindAFence) {
+    const auto stored = vault_of().store_delta(sealed(11, 14), claiming(), kGoOn);
+    STORE_OK(stored);
+    EXPECT_EQ(stored.value().record.key(), "shop/main/v2/Incr-00000011-00000014-1800000000.gz");
+    EXPECT_EQ(keys(),
+              (std::vector<std::string>{fence_key("shop/main", 11), stored.value().record.key()}));
+}
+
+TEST_F(VaultTest, AdoptsWhatAnotherStewardHasStored) {
+    Vault other = vault_of("main-1");
+    STORE_OK(other.store_delta(sealed(11, 14), claiming(), kGoOn));
+    const auto ours = vault_of().store_delta(sealed(11, 12), claiming(), kGoOn);
+    STORE_OK(ours);
+    EXPECT_TRUE(ours.value().adopted);
+    EXPECT_EQ(keys().size(), 2u);
+}
+
+TEST_F(VaultTest, StoresBesideDeltasOfAnotherHistory) {
+    Vault old = vault_of();
+    STORE_OK(old.store_delta(sealed(11, 14), claiming(), kGoOn));
+    time.advance(hours(1));
+    Claiming later = claiming();
+    later.since = time.wall - minutes(10);
+    const auto ours = vault_of().store_delta(sealed(11, 12), later, kGoOn);
+    STORE_OK(ours);
+    EXPECT_FALSE(ours.value().adopted);
+}
+
+TEST_F(VaultTest, WaitsForAForeignClaimThenTakesItOver) {
+    STORE_OK(store.put_if_absent(fence_key("shop/main", 11), "{\"member\":\"main-1\"}"));
+    Vault vault = vault_of();
+    STORE_FAILS(vault.store_delta(sealed(11, 12), claiming(), kGoOn), Code::conflict, "\"main-1\"");
+    time.advance(seconds(39));
+    STORE_FAILS(vault.store_delta(sealed(11, 12), claiming(), kGoOn), Code::conflict, "main-1");
+    // a sign of life: the waiting begins again
+    const std::string etag = store.stat({fence_key("shop/main", 11)}).value().etag;
+    STORE_OK(store.put_if_match(fence_key("shop/main", 11), "{\"member\":\"main-2\"}", etag));
+    time.advance(seconds(39));
+    STORE_FAILS(vault.store_delta(sealed(11, 12), claiming(), kGoOn), Code::conflict, "main-2");
+    time.advance(seconds(40));
+    STORE_OK(vault.store_delta(sealed(11, 12), claiming(), kGoOn));
+}
+
+TEST_F(VaultTest, TakesItsOwnClaimOfAnEarlierProcessOverAtOnce) {
+    STORE_OK(store.put_if_absent(fence_key("shop/main", 11), "{\"member\":\"main-0\"}"));
+    STORE_OK(vault_of().store_delta(sealed(11, 12), claiming(), kGoOn));
+}
+
+TEST_F(VaultTest, StoresTheSameDeltaAgainAfterAFailure) {
+    store.fail_finish = Error{Code::unavailable, "disk full", {}};
+    const SealedDelta delta = sealed(11, 12);
+    Vault vault = vault_of();
+    STORE_FAILS(vault.store_delta(delta, claiming(), kGoOn), Code::unavailable, "disk full");
+    store.fail_finish.reset();
+    STORE_OK(vault.store_delta(delta, claiming(), kGoOn));
+    EXPECT_EQ(keys().size(), 2u);
+}
+
+std::string name(SnapshotKind kind, std::int64_t start, std::int64_t last, WallTime created) {
+    SnapshotRecord record;
+    record.kind = kind;
+    record.start_revision = start;
+    record.last_revision = last;
+    record.created = created;
+    return "shop/main/v2/" + snapshot_name(record);
+}
+
+class Collecting : public VaultTest {
+protected:
+    // Three sets, a day apart, each with two deltas and a fence.
+    void SetUp() override {
+        for (std::int64_t set = 0; set < 3; ++set) {
+            const WallTime created = time.wall - hours(24 * (3 - set));
+            const std::int64_t base = 10 * set;
+            write(name(SnapshotKind::full, 0, base + 1, created));
+            write(name(SnapshotKind::delta, base + 2, base + 5, created + minutes(1)));
+            write(name(SnapshotKind::delta, base + 6, base + 10, created + minutes(2)));
+            write(fence_key("shop/main", base + 2));
+        }
+    }
+    void write(const std::string& key) { ASSERT_TRUE(write_object(store, key, "x")); }
+    RetentionOptions keep(std::int64_t fulls) {
+        return {RetentionPolicy::limit_based, fulls, {}, 30};
+    }
+};
+
+TEST_F(Collecting, RemovesDeltasFencesAndFullsThatAreTooMany) {
+    const auto collected = vault_of().collect(keep(2), false, kGoOn);
+    STORE_OK(collected);
+    EXPECT_EQ(collected.value().objects.at({"Full", true}), 1u);
+    EXPECT_EQ(collected.value().objects.at({"Incr", true}), 4u);
+    EXPECT_EQ(collected.value().problem, "");
+    std::vector<std::string> left;
+    for (const std::string& key : keys()) {
+        left.push_back(key.substr(std::string("shop/main/v2/").size(), 22));
+    }
+    EXPECT_EQ(keys().size(), 5u) << ::testing::PrintToString(left);
+}
+
+TEST_F(Collecting, KeepsAFullWhoseDeltasCannotBeRemoved) {
+    store.fail_remove = [](const std::string& key) {
+        return key.find("Incr-00000002") != std::string::npos;
+    };
+    const auto collected = vault_of().collect(keep(1), false, kGoOn);
+    STORE_OK(collected);
+    EXPECT_EQ(collected.value().objects.at({"Incr", false}), 1u);
+    EXPECT_NE(collected.value().problem, "");
+    const auto left = keys();
+    EXPECT_TRUE(std::any_of(left.begin(), left.end(), [](const std::string& key) {
+        return key.find("Full-00000000-00000001") != std::string::npos;
+    }));
+}
+
+TEST_F(Collecting, StopsWithTheTerm) {
+    int removals = 2;
+    const Guard guard = [&]() -> Result<void> {
+        return removals-- > 0 ? Result<void>(ok()) : fail(Code::cancelled, "over");
+    };
+    STORE_FAILS(vault_of().collect(keep(1), false, guard), Code::cancelled, "over");
+}
+
+}  // namespace
+}  // namespace capstan::steward

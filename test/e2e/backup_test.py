@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""Backups of `capstan up`: what its stewards store restores to what etcd held, whatever is killed meanwhile.
+
+Each class runs with the newest etcd it finds of 3.4 and of 3.5 or later; CAPSTAN_BACKUP_ROUNDS rounds are random, from
+CAPSTAN_E2E_SEED, which is printed.
+"""
+import base64
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from local_cluster import Cluster, b64, gateway, wait_for
+from real_etcd import Etcd, remove
+
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "capstan"
+DRIVER = os.environ["CAPSTAN_RESTORE_DRIVER"]
+ROUNDS = int(os.environ.get("CAPSTAN_BACKUP_ROUNDS", "6"))
+SEED = int(os.environ.get("CAPSTAN_E2E_SEED", str(random.randrange(1 << 31))))
+BUCKET = "bucket"
+MANIFEST = """apiVersion: druid.gardener.cloud/v1alpha1
+kind: Etcd
+metadata: {name: main, namespace: default}
+spec:
+  replicas: %d
+  labels: {app: main}
+  etcd: {}
+  backup:
+    deltaSnapshotPeriod: 2s
+    garbageCollectionPeriod: 10s
+    fullSnapshotSchedule: "%s"
+    store: {provider: Local, container: bucket, prefix: default/main}
+"""
+
+
+def etcd_dirs():
+    """minor version -> directory with etcd."""
+    found = {}
+    for path in [pathlib.Path(os.environ["CAPSTAN_ETCD_DIR"]) / "etcd", *sorted(CACHE.glob("etcd-*/bin/etcd"))]:
+        if os.access(path, os.X_OK):
+            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+            found[".".join(said.split()[2].split(".")[:2])] = path.parent
+    return found
+
+
+ETCD = etcd_dirs()
+
+
+class Backed:
+    """A cluster with backups, and what its store holds."""
+
+    def __init__(self, replicas, minor, schedule="0 0 * * *"):
+        self.minor = minor
+        self.files = pathlib.Path(tempfile.mkdtemp(prefix="capstan-backup-"))
+        (self.files / "etcd.yaml").write_text(MANIFEST % (replicas, schedule))
+        self.cluster = Cluster(self.files / "etcd.yaml", etcd_dir=ETCD[minor])
+        self.restored_count = 0
+
+    def start(self):
+        self.cluster.start()
+        return self
+
+    def close(self):
+        self.cluster.close()
+        remove(self.files)
+
+    @property
+    def store(self):
+        return self.cluster.dir / "host/etc/gardener/local-backupbuckets" / BUCKET
+
+    def names(self):
+        return sorted(path.name for path in self.store.glob("default/main/v2/*"))
+
+    def leader(self):
+        return wait_for("a leader", self.cluster.leader, 60)
+
+    def call(self, what, body):
+        """On the leading member; again when it moves meanwhile."""
+        return wait_for(what, lambda: gateway(self.leader()["status"]["endpoint"], what, body, 10), 60)
+
+    def revision(self):
+        return int(self.call("kv/range", {"key": b64("x"), "count_only": True})["header"]["revision"])
+
+    def reported(self):
+        """The last revision that the EtcdMembers say is backed up."""
+        ends = [0]
+        for member in self.cluster.members():
+            snapshots = member.get("status", {}).get("snapshots", {})
+            ends += [snapshots[kind]["endRevision"] for kind in ("lastFull", "lastDelta") if kind in snapshots]
+        return max(ends)
+
+    def await_backed_up(self, revision, limit=60):
+        try:
+            wait_for(f"backups up to revision {revision}", lambda: self.reported() >= revision, limit)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; reported {self.reported()}, stored {self.names()}\n"
+                                 f"{json.dumps([m.get('status', {}).get('conditions') for m in self.cluster.members()])}\n"
+                                 f"{self.steward_logs()}") from None
+
+    def steward_logs(self):
+        logs = sorted(self.cluster.dir.rglob("*backup-restore*.log"))
+        return "\n".join(f"--- {path}\n{path.read_text(errors='replace')[-3000:]}" for path in logs)
+
+    def stewards(self):
+        """Member -> pid of its steward."""
+        found = {}
+        for pid in self.cluster.processes():
+            try:
+                command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"--profile=steward" in command:
+                found.update({entry.split(b"=", 1)[1].decode(): pid for entry in environment
+                              if entry.startswith(b"CAPSTAN_MEMBER_NAME=")})
+        return found
+
+    def transfer(self, chance):
+        def moved():
+            leader = self.leader()
+            others = [m for m in self.cluster.members() if m["metadata"]["name"] != leader["metadata"]["name"]]
+            target = str(int(chance.choice(others)["status"]["id"], 16))
+            gateway(leader["status"]["endpoint"], "maintenance/transfer-leadership", {"targetID": target}, 20)
+            return True
+        wait_for("a transfer of leadership", moved, 60)
+
+    def restored(self, revision=0):
+        """A single etcd on what the store holds up to `revision`."""
+        self.restored_count += 1
+        etcd = Etcd(str(ETCD[self.minor] / "etcd"), self.files / f"restored-{self.restored_count}")
+        done = subprocess.run([DRIVER, "restore", str(self.store), str(etcd.data), etcd.name, etcd.initial_cluster, etcd.token,
+                               str(revision)], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise AssertionError(f"restore: {done.stderr}\nstored: {self.names()}\n{self.steward_logs()}")
+        return etcd.start().wait()
+
+    def keys(self, revision):
+        numbers = ("create_revision", "mod_revision", "version", "lease")
+        kvs = self.call("kv/range", {"key": "AA==", "range_end": "AA==", "revision": str(revision)}).get("kvs", [])
+        return [{k: int(v) if k in numbers else v for k, v in {"value": "", **kv}.items()} for kv in kvs]
+
+    def check(self, test):
+        """What is stored restores to exactly what etcd holds."""
+        revision = self.revision()
+        self.await_backed_up(revision)
+        expected = self.keys(revision)
+        etcd = self.restored(revision)
+        try:
+            test.assertEqual(etcd.revision(), revision)
+            test.assertEqual(etcd.keys(), expected)
+            if self.minor != "3.4":
+                self.call("kv/compaction", {"revision": str(revision), "physical": True})
+                etcd.compact(revision)
+                here = etcd.call("maintenance/hashkv", {"revision": str(revision)})["hash"]
+                there = self.call("maintenance/hashkv", {"revision": str(revision)})["hash"]
+                test.assertEqual(here, there, f"hash at revision {revision}")
+        finally:
+            etcd.stop()
+
+
+class Writes:
+    """Random operations, one kind after the other, on whoever leads."""
+
+    def __init__(self, backed, chance):
+        self.backed, self.chance = backed, chance
+        self.leases = []
+
+    def key(self):
+        return b64(f"/registry/{self.chance.randrange(60)}")
+
+    def value(self):
+        return base64.b64encode(self.chance.randbytes(self.chance.choice((0, 1, 50, 2000, 60000)))).decode()
+
+    def operation(self):
+        kind = self.chance.choice(("put", "put", "put", "delete", "range", "txn", "lease"))
+        if kind == "put":
+            return "kv/put", {"key": self.key(), "value": self.value()}
+        if kind == "delete":
+            return "kv/deleterange", {"key": self.key()}
+        if kind == "range":
+            return "kv/deleterange", {"key": b64("/registry/1"), "range_end": b64("/registry/2")}
+        if kind == "txn":
+            keys = {self.key() for _ in range(self.chance.randrange(1, 20))}
+            return "kv/txn", {"success": [{"request_put": {"key": key, "value": self.value()}} for key in sorted(keys)]}
+        lease = self.backed.call("lease/grant", {"TTL": 3600})["ID"]
+        return "kv/put", {"key": self.key(), "value": self.value(), "lease": lease}
+
+    def run(self, count):
+        for _ in range(count):
+            path, body = self.operation()
+            self.backed.call(path, body)
+
+
+class OneMember(unittest.TestCase):
+    def test_full_and_deltas_restore_to_the_same(self):
+        for minor in sorted(ETCD):
+            with self.subTest(etcd=minor):
+                self.one(minor)
+
+    def one(self, minor):
+        backed = Backed(1, minor)
+        self.addCleanup(backed.close)
+        backed.start()
+        writes = Writes(backed, random.Random(SEED))
+        for _ in range(3):
+            writes.run(40)
+            backed.check(self)
+        names = backed.names()
+        self.assertTrue(any(name.startswith("Full-") for name in names), names)
+        self.assertTrue(any(name.startswith("Incr-") for name in names), names)
+        snapshots = backed.cluster.members()[0]["status"]["snapshots"]
+        self.assertIn(snapshots["lastDelta"]["name"], names)
+        backed.close()
+
+    def test_restarts_go_on_from_the_stored_chain(self):
+        backed = Backed(1, sorted(ETCD)[-1])
+        self.addCleanup(backed.close)
+        backed.start()
+        writes = Writes(backed, random.Random(SEED + 1))
+        writes.run(20)
+        backed.check(self)
+        for _ in range(3):
+            before = backed.stewards()["main-0"]
+            os.kill(before, signal.SIGKILL)
+            writes.run(20)
+            wait_for("a new steward", lambda: backed.stewards().get("main-0", before) != before, 60)
+            backed.check(self)
+        fulls = [name for name in backed.names() if name.startswith("Full-")]
+        self.assertEqual(len(fulls), 1, backed.names())
+
+
+class ThreeMembers(unittest.TestCase):
+    def test_random_faults_lose_nothing(self):
+        minors = sorted(ETCD)
+        for minor in {minors[0], minors[-1]}:
+            with self.subTest(etcd=minor, seed=SEED):
+                self.rounds(minor)
+
+    def rounds(self, minor):
+        chance = random.Random(SEED)
+        backed = Backed(3, minor, schedule="*/2 * * * *")
+        self.addCleanup(backed.close)
+        backed.start()
+        writes = Writes(backed, chance)
+        for number in range(ROUNDS):
+            what = chance.choice(("steward", "transfer", "etcd", "compaction", "nothing"))
+            print(f"etcd {minor} round {number}: {what}", file=sys.stderr, flush=True)
+            writes.run(chance.randrange(1, 40))
+            leader = backed.leader()["metadata"]["name"]
+            if what == "steward":
+                os.kill(backed.stewards()[chance.choice((leader, "main-0"))], signal.SIGKILL)
+            elif what == "transfer":
+                backed.transfer(chance)
+            elif what == "etcd":
+                os.kill(backed.cluster.etcd_pids()[leader], signal.SIGKILL)
+            elif what == "compaction":
+                backed.call("kv/compaction", {"revision": str(backed.revision())})
+            writes.run(chance.randrange(1, 40))
+            time.sleep(chance.random() * 3)
+            backed.check(self)
+        backed.close()
+
+
+if __name__ == "__main__":
+    if not ETCD:
+        print("no etcd: run tools/build-etcd, or set CAPSTAN_ETCD_DIR", file=sys.stderr)
+        sys.exit(77)
+    print(f"CAPSTAN_E2E_SEED={SEED}", file=sys.stderr)
+    unittest.main(verbosity=2)
