@@ -99,7 +99,15 @@ std::string named(const GroupVersionKind& gvk) {
 }  // namespace
 
 Cache::Cache(net::Loop& loop, kube::Client& client, CacheOptions options)
-    : state_(std::make_shared<State>(loop, client, std::move(options))) {}
+    : state_(std::make_shared<State>(loop, client, std::move(options))) {
+    client.on_server_back([weak = state_->weak_from_this()] {
+        if (const auto state = weak.lock()) {
+            for (const auto& [spec, entry] : state->entries) {
+                entry.informer->server_back();
+            }
+        }
+    });
+}
 
 Cache::~Cache() {
     CAPSTAN_CHECK(state_->entries.empty(), "a watch handle outlives its cache");

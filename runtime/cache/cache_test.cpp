@@ -277,6 +277,25 @@ TEST_F(CacheTest, ResumesACutStreamWithoutListing) {
     EXPECT_EQ(server.seen.size(), 2u);
 }
 
+// A server that was away for long: the first answer to anybody brings all watches back at once.
+TEST_F(CacheTest, ComesBackWithTheServer) {
+    server.put("a", "u1");
+    const auto one = watch();
+    const auto other = watch({.gvk = kLease, .ns = "y"});
+    loop.run_for(1s);
+    http.set_faults([](const net::HttpRequest&) { return test::Fault{.refuse = true}; });
+    http.cut_all();
+    loop.run_for(100s);
+    server.put("b", "u2");
+    take_log();
+    http.set_faults({});
+    const auto call = client.raw("GET", "/version", "", loop.now() + 5s, [](auto) {});
+    loop.run_for(2s);
+    EXPECT_EQ(take_log(), "+b");
+    EXPECT_EQ(one->state().state, SyncState::live);
+    EXPECT_EQ(other->state().state, SyncState::live);
+}
+
 TEST_F(CacheTest, SharesOneStreamAndClosesItWithTheLastHandle) {
     server.put("a", "u1");
     auto first = watch();

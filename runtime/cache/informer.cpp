@@ -269,6 +269,12 @@ bool Informer::delivered(std::uint64_t id) const {
 }
 
 // One timer, moved only when it would come too late: deadlines move with every byte of a stream.
+void Informer::server_back() {
+    if (running_ && fsm_.on_server_back(loop_.now())) {
+        rearm();
+    }
+}
+
 void Informer::rearm() {
     const MonotonicTime deadline = fsm_.deadline();
     if (!running_ || deadline == kNever || (timer_ && timer_at_ <= deadline)) {

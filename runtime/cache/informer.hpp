@@ -41,6 +41,7 @@ public:
 
     void start();
     void stop();  // nothing is called after this
+    void server_back();
     // Replays what is there, then delivers. Returns the subscription's id.
     std::uint64_t subscribe(Subscriber on_event, StateChanged on_state);
     void unsubscribe(std::uint64_t id);

@@ -135,9 +135,12 @@ Action ReflectorFsm::back_off(MonotonicTime now,
                               std::string_view reason,
                               const Error& error,
                               std::string message) {
-    if (fine_since_ != kNever && now - fine_since_ >= options_.backoff_reset) {
-        failures_ = 0;
+    const bool unreachable = error.code == Code::unavailable || error.code == Code::timeout;
+    if ((fine_since_ != kNever && now - fine_since_ >= options_.backoff_reset) ||
+        unreachable != unreachable_) {
+        failures_ = 0;  // how long it was away says nothing about what it answers now
     }
+    unreachable_ = unreachable;
     fine_since_ = kNever;
     Action action;
     action.kind = Action::Kind::wait;
@@ -147,8 +150,8 @@ Action ReflectorFsm::back_off(MonotonicTime now,
         {news ? LogLevel::warn : LogLevel::debug, std::move(message), text_of(error)});
     trouble_ = error;
     const int doublings = std::min(failures_++, 16);
-    const auto base =
-        std::min(options_.backoff_first * (std::int64_t{1} << doublings), options_.backoff_max);
+    const auto base = std::min(options_.backoff_first * (std::int64_t{1} << doublings),
+                               unreachable ? options_.unreachable_max : options_.backoff_max);
     double factor = 1.0 + random_();
     if (error.code == Code::not_found) {
         factor = 0.5 + factor / 4;  // a kind that appears is found within backoff_max
@@ -165,6 +168,17 @@ Action ReflectorFsm::back_off(MonotonicTime now,
     reason_ = reason;
     deadline_ = now + delay;
     return action;
+}
+
+bool ReflectorFsm::on_server_back(MonotonicTime now) {
+    if (state_ != State::waiting || !unreachable_) {
+        return false;
+    }
+    const auto spread = static_cast<double>(MonotonicTime(kBackSpread).count());
+    const MonotonicTime soon = now + MonotonicTime{static_cast<std::int64_t>(random_() * spread)};
+    const bool sooner = soon < deadline_;
+    deadline_ = std::min(deadline_, soon);
+    return sooner;
 }
 
 Action ReflectorFsm::fall_back_to_list(MonotonicTime now, LogLevel level, std::string message) {

@@ -34,13 +34,15 @@ struct ReflectorOptions {
     std::chrono::seconds initial_end_quiet{5};  // or while events keep coming at least this often
     std::chrono::milliseconds backoff_first{800};
     std::chrono::milliseconds backoff_max{30'000};
-    std::chrono::seconds backoff_reset{120};  // this long without trouble
-    std::chrono::seconds reset_after{120};    // older lists for this long: the world was reset
+    std::chrono::milliseconds unreachable_max{10'000};  // instead, while no answer comes
+    std::chrono::seconds backoff_reset{120};            // this long without trouble
+    std::chrono::seconds reset_after{120};  // older lists for this long: the world was reset
 };
 
 inline constexpr int kWatchFailuresMax = 5;            // without progress; then a list is tried
 inline constexpr std::chrono::seconds kShortWatch{1};  // shorter without any event: back off
 inline constexpr std::chrono::seconds kIdleMin{60};    // silence tolerated in any case
+inline constexpr std::chrono::seconds kBackSpread{1};  // all watches of a server come back within
 inline constexpr int kCadenceBookmarks = 3;            // gaps seen before silence means anything
 
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
@@ -116,6 +118,9 @@ public:
     // The stream ended: ok, an ERROR event, a refused head, a cut.
     Action on_watch_end(MonotonicTime now, const Result<void>& result);
     Action on_timer(MonotonicTime now);
+    // The server answers others again: who waits because it did not tries soon. True: deadline()
+    // has changed.
+    bool on_server_back(MonotonicTime now);
 
     MonotonicTime deadline() const noexcept { return deadline_; }  // kNever: none
     Phase phase() const noexcept;
@@ -164,7 +169,8 @@ private:
     std::string list_version_;   // of its first page
     std::string_view reason_{"first"};
     std::optional<Error> trouble_;
-    int failures_{0};                    // consecutive; drives the back-off
+    int failures_{0};                    // consecutive, of one sort; drives the back-off
+    bool unreachable_{false};            // their sort: nobody answered, not an answer we dislike
     int stuck_{0};                       // watch failures without progress
     MonotonicTime fine_since_{kNever};   // no trouble since; kNever while there is
     MonotonicTime older_since_{kNever};  // lists have been older than what is known since

@@ -323,20 +323,64 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& row) { return row.param.name; });
 
 TEST(ReflectorFsm, BacksOffWithJitterUpToItsLimit) {
-    for (const double random : {0.0, 0.5, 1.0}) {
-        Reflector r;
-        r.random = random;
-        r.start();
-        double wanted = 800;
-        for (int i = 0; i < 12; ++i) {
-            const std::string text = r.failed(Code::unavailable);
-            EXPECT_EQ(text.substr(0, text.find("ms")),
-                      "wait " + std::to_string(
-                                    static_cast<int>(std::min(wanted, 30'000.0) * (1 + random))));
-            wanted *= 2;
-            r.due();
+    const struct {
+        Code code;
+        double limit;  // ms
+    } rows[] = {{Code::unavailable, 10'000}, {Code::timeout, 10'000}, {Code::forbidden, 30'000}};
+    for (const auto& row : rows) {
+        for (const double random : {0.0, 0.5, 1.0}) {
+            Reflector r;
+            r.random = random;
+            r.start();
+            double wanted = 800;
+            for (int i = 0; i < 12; ++i) {
+                const std::string text = r.failed(row.code);
+                EXPECT_EQ(text.substr(0, text.find("ms")),
+                          "wait " + std::to_string(static_cast<int>(std::min(wanted, row.limit) *
+                                                                    (1 + random))));
+                wanted *= 2;
+                r.due();
+            }
         }
     }
+}
+
+// A server that was away and now refuses, or has lost its history, is not waited for as if it were
+// still away.
+TEST(ReflectorFsm, CountsAnswersApartFromSilence) {
+    Reflector r;
+    r.go_live();
+    for (int i = 0; i < 4; ++i) {
+        r.failed(Code::unavailable);
+        r.due();
+    }
+    EXPECT_EQ(r.failed(Code::forbidden).substr(0, 10), "wait 800ms");
+    r.due();
+    EXPECT_EQ(r.failed(Code::unavailable).substr(0, 10), "wait 800ms");
+    r.due();
+    r.failed(Code::unavailable);
+    r.due();
+    r.opened();
+    EXPECT_EQ(r.failed(Code::expired, "old").substr(0, 31), "watch rv=10 initial t=300 new:e");
+    r.event(EventKind::initial_end, "20");
+    EXPECT_EQ(r.failed(Code::expired, "old").substr(0, 11), "wait 1600ms");
+}
+
+TEST(ReflectorFsm, TriesSoonWhenOthersAreAnswered) {
+    Reflector r;
+    r.go_live();
+    EXPECT_FALSE(r.fsm.on_server_back(r.now));
+    for (int i = 0; i < 5; ++i) {
+        r.due();
+        r.failed(Code::unavailable);
+    }
+    r.random = 0.25;
+    EXPECT_TRUE(r.fsm.on_server_back(r.now));
+    EXPECT_EQ(r.fsm.deadline() - r.now, 250ms);
+    EXPECT_FALSE(r.fsm.on_server_back(r.now));
+    EXPECT_EQ(r.due().substr(0, 11), "watch rv=10");
+    r.failed(Code::forbidden);
+    EXPECT_FALSE(r.fsm.on_server_back(r.now));  // it was answered
 }
 
 TEST(ReflectorFsm, ForgetsOldTroubleAfterTwoQuietMinutes) {

@@ -157,9 +157,10 @@ Action ReflectorFsm::watch_ended(MonotonicTime now) {
 Action ReflectorFsm::watch_failed(MonotonicTime now, const Error& error) {
     switch (error.code) {
         case Code::expired:
-            if (failures_ == 0 ||
+            if (failures_ == 0 || unreachable_ ||
                 (fine_since_ != kNever && now - fine_since_ >= options_.backoff_reset)) {
                 failures_ = 1;  // the next one in a row waits
+                unreachable_ = false;
                 fine_since_ = kNever;
                 Action action = begin_snapshot(now, "expired");
                 action.log.push_back(

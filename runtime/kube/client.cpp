@@ -125,6 +125,10 @@ void Client::renew_watches() {
     state_->renew_next(state_->watches);
 }
 
+void Client::on_server_back(std::function<void()> listener) {
+    state_->server_back = std::move(listener);
+}
+
 const Flow& Client::flow() const noexcept {
     return state_->flow;
 }

@@ -245,6 +245,9 @@ public:
     // Ends every open watch in order, one each kRenewSpread, at an event boundary and not before
     // its initial events are complete; their owners go on where they were, on new connections.
     void renew_watches();
+    // Called from the loop when the server answers after it did not (no answer, or its own
+    // failure). One listener; gone with the client.
+    void on_server_back(std::function<void()> listener);
     const Flow& flow() const noexcept;
     Resources& resources() noexcept;
     // Any target, JSON in and out: for what the verbs do not cover (logs, version). Errors as the

@@ -46,6 +46,14 @@ Result<net::Headers> ClientState::headers(std::string_view accept,
 }
 
 void ClientState::observe(std::string_view method, int status, MonotonicTime started) {
+    if (unreachable && status > 0 && status < 500) {
+        loop.post([weak = weak_from_this()] {
+            if (const auto self = weak.lock(); self && !self->closed && self->server_back) {
+                self->server_back();
+            }
+        });
+    }
+    unreachable = status == 0 || status >= 500;
     if (options.observer != nullptr) {
         const std::string code = status == 0 ? "<error>" : std::to_string(status);
         options.observer->request_done(method, code, options.host, loop.now() - started);

@@ -33,6 +33,8 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
     std::unique_ptr<net::Timer> renewing;
     std::unique_ptr<Resources> resources;
     bool closed{false};
+    bool unreachable{false};  // the last request got no answer, or the server's failure
+    std::function<void()> server_back;
     std::set<std::string, std::less<>> warnings;
     std::map<std::uint64_t, CallHandle> fetches;  // discovery in flight
     std::uint64_t fetch_sequence{0};

@@ -18,6 +18,7 @@ class Proxy:
         self.lock = threading.Lock()  # guards what follows
         self.peers = {}  # socket -> its other side; None: cut off
         self.is_cut = False
+        self.accepted = 0  # connections so far
         self.closed = False
         self.thread = threading.Thread(target=self.loop, daemon=True)
         self.thread.start()
@@ -60,6 +61,7 @@ class Proxy:
     def accept(self):
         outer = Side(fileno=self.listener.accept()[0].detach())
         outer.from_client = True
+        self.accepted += 1
         if self.is_cut:
             self.peers[outer] = None
             return
