@@ -135,7 +135,8 @@ Action ReflectorFsm::back_off(MonotonicTime now,
                               std::string_view reason,
                               const Error& error,
                               std::string message) {
-    const bool unreachable = error.code == Code::unavailable || error.code == Code::timeout;
+    const bool unreachable =
+        (error.code == Code::unavailable || error.code == Code::timeout) && reason != "older";
     if ((fine_since_ != kNever && now - fine_since_ >= options_.backoff_reset) ||
         unreachable != unreachable_) {
         failures_ = 0;  // how long it was away says nothing about what it answers now
