@@ -5,6 +5,7 @@ Each class runs with the newest etcd it finds of 3.4 and of 3.5 or later; CAPSTA
 CAPSTAN_E2E_SEED, which is printed.
 """
 import base64
+import http.client
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.error
 
 from local_cluster import Cluster, b64, gateway, wait_for
 from real_etcd import Etcd, remove
@@ -61,6 +63,7 @@ class Backed:
         (self.files / "etcd.yaml").write_text(MANIFEST % (replicas, schedule))
         self.cluster = Cluster(self.files / "etcd.yaml", etcd_dir=ETCD[minor])
         self.restored_count = 0
+        self.compactions = []
 
     def start(self):
         self.cluster.start()
@@ -81,8 +84,16 @@ class Backed:
         return wait_for("a leader", self.cluster.leader, 60)
 
     def call(self, what, body):
-        """On the leading member; again when it moves meanwhile."""
-        return wait_for(what, lambda: gateway(self.leader()["status"]["endpoint"], what, body, 10), 60)
+        """On any member; on another one when it does not answer."""
+        def answer():
+            problem = None
+            for endpoint in self.cluster.endpoints():
+                try:
+                    return gateway(endpoint, what, body, 10)
+                except (OSError, ValueError, http.client.HTTPException) as error:
+                    problem = error
+            raise problem
+        return wait_for(what, answer, 60)
 
     def revision(self):
         return int(self.call("kv/range", {"key": b64("x"), "count_only": True})["header"]["revision"])
@@ -121,12 +132,13 @@ class Backed:
                               if entry.startswith(b"CAPSTAN_MEMBER_NAME=")})
         return found
 
-    def transfer(self, chance):
+    def transfer(self, chance, leader=None):
+        """To another member than `leader`, or than the one that leads."""
         def moved():
-            leader = self.leader()
-            others = [m for m in self.cluster.members() if m["metadata"]["name"] != leader["metadata"]["name"]]
-            target = str(int(chance.choice(others)["status"]["id"], 16))
-            gateway(leader["status"]["endpoint"], "maintenance/transfer-leadership", {"targetID": target}, 20)
+            members = {m["metadata"]["name"]: m["status"] for m in self.cluster.members()}
+            old = leader or self.leader()["metadata"]["name"]
+            target = str(int(members[chance.choice(sorted(set(members) - {old}))]["id"], 16))
+            gateway(members[old]["endpoint"], "maintenance/transfer-leadership", {"targetID": target}, 20)
             return True
         wait_for("a transfer of leadership", moved, 60)
 
@@ -139,6 +151,10 @@ class Backed:
         if done.returncode != 0:
             raise AssertionError(f"restore: {done.stderr}\nstored: {self.names()}\n{self.steward_logs()}")
         return etcd.start().wait()
+
+    def compact(self, revision):
+        self.call("kv/compaction", {"revision": str(revision), "physical": True})
+        self.compactions.append(revision)
 
     def keys(self, revision):
         numbers = ("create_revision", "mod_revision", "version", "lease")
@@ -155,7 +171,13 @@ class Backed:
             test.assertEqual(etcd.revision(), revision)
             test.assertEqual(etcd.keys(), expected)
             if self.minor != "3.4":
-                self.call("kv/compaction", {"revision": str(revision), "physical": True})
+                # etcd's hash covers what lies between the last two compactions.
+                for compacted in self.compactions:
+                    try:
+                        etcd.compact(compacted)
+                    except urllib.error.HTTPError:
+                        pass  # by the base already
+                self.compact(revision)
                 etcd.compact(revision)
                 here = etcd.call("maintenance/hashkv", {"revision": str(revision)})["hash"]
                 there = self.call("maintenance/hashkv", {"revision": str(revision)})["hash"]
@@ -248,8 +270,11 @@ class ThreeMembers(unittest.TestCase):
         self.addCleanup(backed.close)
         backed.start()
         writes = Writes(backed, chance)
+        kinds = ["steward", "transfer", "etcd", "compaction", "paused"]
         for number in range(ROUNDS):
-            what = chance.choice(("steward", "transfer", "etcd", "compaction", "nothing"))
+            if number % len(kinds) == 0:
+                chance.shuffle(kinds)
+            what = kinds[number % len(kinds)]
             print(f"etcd {minor} round {number}: {what}", file=sys.stderr, flush=True)
             writes.run(chance.randrange(1, 40))
             leader = backed.leader()["metadata"]["name"]
@@ -260,8 +285,16 @@ class ThreeMembers(unittest.TestCase):
             elif what == "etcd":
                 os.kill(backed.cluster.etcd_pids()[leader], signal.SIGKILL)
             elif what == "compaction":
-                backed.call("kv/compaction", {"revision": str(backed.revision())})
+                backed.compact(backed.revision())
+            elif what == "paused":
+                # It does not hear that it no longer leads, and goes on later with what it was about to store.
+                paused = backed.stewards()[leader]
+                os.kill(paused, signal.SIGSTOP)
+                backed.transfer(chance, leader)
             writes.run(chance.randrange(1, 40))
+            if what == "paused":
+                time.sleep(3)
+                os.kill(paused, signal.SIGCONT)
             time.sleep(chance.random() * 3)
             backed.check(self)
         backed.close()
