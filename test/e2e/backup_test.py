@@ -115,7 +115,7 @@ class Backed:
                                  f"{self.steward_logs()}") from None
 
     def steward_logs(self):
-        logs = sorted(self.cluster.dir.rglob("*backup-restore*.log"))
+        logs = sorted(path for path in self.cluster.dir.rglob("*.log") if "backup-restore" in str(path))
         return "\n".join(f"--- {path}\n{path.read_text(errors='replace')[-3000:]}" for path in logs)
 
     def stewards(self):

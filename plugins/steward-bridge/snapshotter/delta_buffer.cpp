@@ -37,15 +37,16 @@ void PackedBytes::append(std::span<const std::uint8_t> bytes) {
 }
 
 Result<std::unique_ptr<DeltaBuffer>> DeltaBuffer::create(std::int64_t start,
-                                                         Compression compression,
+                                                         const Options& options,
                                                          Digests& digests,
                                                          LeaseTtl lease_ttl) {
     std::unique_ptr<DeltaBuffer> out(new DeltaBuffer);  // its constructor is private
     out->lease_ttl_ = std::move(lease_ttl);
-    out->compression_ = compression;
+    out->options_ = options;
     out->packed_ = std::make_shared<PackedBytes>();
-    CAPSTAN_TRY(out->sink_,
-                create_delta(std::make_unique<PackedSink>(out->packed_), compression, digests));
+    CAPSTAN_TRY(
+        out->sink_,
+        create_delta(std::make_unique<PackedSink>(out->packed_), options.compression, digests));
     out->writer_ = std::make_unique<DeltaWriter>(*out->sink_, start);
     out->reached_ = start - 1;
     return out;
@@ -64,8 +65,15 @@ Result<void> DeltaBuffer::add_change(DeltaChange change, WallTime now) {
     return writer_->add(change);
 }
 
-Result<void> DeltaBuffer::add(const WatchMessage& message, WallTime now) {
-    for (const DeltaChange& change : message.changes) {
+Result<void> DeltaBuffer::add(const WatchMessage& message, std::size_t& at, WallTime now) {
+    for (; at < message.changes.size(); ++at) {
+        const DeltaChange& change = message.changes[at];
+        // An answer may hold a thousand revisions: what comes after one says that it is complete.
+        if (change.mod_revision > writer_->last_revision() && !empty() && full()) {
+            writer_->settle();
+            reached_ = std::max(reached_, writer_->last_revision());
+            return ok();
+        }
         CAPSTAN_TRY(add_change(change, now));
     }
     if (!message.changes.empty() && !message.more) {
@@ -83,7 +91,7 @@ Result<SealedDelta> DeltaBuffer::seal(WallTime now) {
     CAPSTAN_TRY(writer_->finish());
     SealedDelta sealed;
     sealed.record.kind = SnapshotKind::delta;
-    sealed.record.compression = compression_;
+    sealed.record.compression = options_.compression;
     sealed.record.start_revision = writer_->start_revision();
     sealed.record.last_revision = writer_->last_revision();
     sealed.record.created = std::chrono::floor<std::chrono::seconds>(now);

@@ -18,7 +18,7 @@
 namespace capstan::steward {
 
 // The host process stays below this whatever the configured limit (of unpacked bytes) says.
-inline constexpr std::uint64_t kPackedBytesMax = 16u * 1024 * 1024;
+inline constexpr std::uint64_t kPackedBytesMax = 8u * 1024 * 1024;
 
 // Stored bytes in memory.
 class PackedBytes {
@@ -46,20 +46,27 @@ public:
     // `start`: the first revision it shall hold. `lease_ttl` tells what a lease was granted;
     // nullopt: not known.
     using LeaseTtl = std::function<std::optional<std::int64_t>(std::int64_t id)>;
+    struct Options {
+        Compression compression{Compression::gzip};
+        std::uint64_t payload_bytes_max{10'485'760};  // and one revision more
+    };
     static Result<std::unique_ptr<DeltaBuffer>> create(std::int64_t start,
-                                                       Compression compression,
+                                                       const Options& options,
                                                        Digests& digests,
                                                        LeaseTtl lease_ttl);
 
-    // Changes that were there already are skipped. Errors: invalid (a revision is missing, or the
+    // Takes in the changes from `at` on and moves it behind the last one taken. Stops before the
+    // end when the buffer is full and a revision complete: it is to be sealed first. What an answer
+    // in pieces repeats of a revision is skipped. Errors: invalid (a revision is missing, or the
     // message makes no sense): the buffer is of no use any more.
-    Result<void> add(const WatchMessage& message, WallTime now);
+    Result<void> add(const WatchMessage& message, std::size_t& at, WallTime now);
 
     bool empty() const { return writer_->events() == 0; }
     // It could be sealed now: it does not end inside a revision.
     bool settled() const { return writer_->settled(); }
-    std::uint64_t payload_bytes() const { return writer_->bytes(); }
-    std::uint64_t packed_bytes() const { return packed_->size(); }
+    bool full() const {
+        return writer_->bytes() >= options_.payload_bytes_max || packed_->size() >= kPackedBytesMax;
+    }
     std::int64_t last_revision() const { return writer_->last_revision(); }
     // Up to here nothing is missing, also where no key was changed.
     std::int64_t reached() const { return reached_; }
@@ -74,7 +81,7 @@ private:
     Result<void> add_change(DeltaChange change, WallTime now);
 
     LeaseTtl lease_ttl_;
-    Compression compression_{Compression::none};
+    Options options_;
     std::shared_ptr<PackedBytes> packed_;  // also the sink's, which the writer's end finishes
     std::unique_ptr<Sink> sink_;
     std::unique_ptr<DeltaWriter> writer_;

@@ -30,15 +30,35 @@ WatchMessage message(const std::vector<std::int64_t>& revisions,
 }
 
 std::unique_ptr<DeltaBuffer> buffer_from(std::int64_t start, Digests& digests) {
-    return DeltaBuffer::create(start, Compression::gzip, digests, [](auto) { return std::nullopt; })
-        .value();
+    return DeltaBuffer::create(start, {}, digests, [](auto) { return std::nullopt; }).value();
+}
+
+Result<void> take(DeltaBuffer& buffer, const WatchMessage& message) {
+    std::size_t at = 0;
+    CAPSTAN_TRY(buffer.add(message, at, kNow));
+    EXPECT_EQ(at, message.changes.size());
+    return ok();
+}
+
+TEST(DeltaBuffer, StopsBetweenRevisionsWhenItIsFull) {
+    TestingDigests digests;
+    auto buffer = DeltaBuffer::create(5, {Compression::none, 150}, digests, [](auto) {
+                      return std::nullopt;
+                  }).value();
+    const WatchMessage large = message({5, 6, 6, 6, 7, 8}, true);
+    std::size_t at = 0;
+    ASSERT_TRUE(buffer->add(large, at, kNow));
+    EXPECT_EQ(at, 4u);  // 5 is not enough, 6 is not cut
+    EXPECT_TRUE(buffer->settled());
+    EXPECT_EQ(buffer->reached(), 6);
+    EXPECT_EQ(buffer->seal(kNow).value().record.last_revision, 6);
 }
 
 TEST(DeltaBuffer, SealsWhatReadersVerify) {
     TestingDigests digests;
     auto buffer = buffer_from(5, digests);
-    ASSERT_TRUE(buffer->add(message({5, 6, 6}), kNow));
-    ASSERT_TRUE(buffer->add(message({7}), kNow));
+    ASSERT_TRUE(take(*buffer, message({5, 6, 6})));
+    ASSERT_TRUE(take(*buffer, message({7})));
     const SealedDelta sealed = buffer->seal(kNow).value();
     EXPECT_EQ(sealed.record.name, "Incr-00000005-00000007-1800000000.gz");
     EXPECT_EQ(sealed.events, 4u);
@@ -57,11 +77,11 @@ TEST(DeltaBuffer, SealsWhatReadersVerify) {
 TEST(DeltaBuffer, IsNotSettledInsideAnAnswerInPieces) {
     TestingDigests digests;
     auto buffer = buffer_from(5, digests);
-    ASSERT_TRUE(buffer->add(message({5, 6}, true), kNow));
+    ASSERT_TRUE(take(*buffer, message({5, 6}, true)));
     EXPECT_FALSE(buffer->settled());
     EXPECT_EQ(buffer->reached(), 4);
     EXPECT_FALSE(buffer->seal(kNow));
-    ASSERT_TRUE(buffer->add(message({6}), kNow));
+    ASSERT_TRUE(take(*buffer, message({6})));
     EXPECT_TRUE(buffer->settled());
     EXPECT_EQ(buffer->reached(), 6);
 }
@@ -69,9 +89,9 @@ TEST(DeltaBuffer, IsNotSettledInsideAnAnswerInPieces) {
 TEST(DeltaBuffer, ABrokenAnswerIsContinuedWithoutRepeating) {
     TestingDigests digests;
     auto buffer = buffer_from(5, digests);
-    ASSERT_TRUE(buffer->add(message({5, 6, 6}, true), kNow));
+    ASSERT_TRUE(take(*buffer, message({5, 6, 6}, true)));
     EXPECT_EQ(buffer->resume_revision(), 6);
-    ASSERT_TRUE(buffer->add(message({6, 6, 6}), kNow));
+    ASSERT_TRUE(take(*buffer, message({6, 6, 6})));
     EXPECT_EQ(buffer->seal(kNow).value().events, 4u);
 }
 
@@ -80,27 +100,27 @@ TEST(DeltaBuffer, KnowsFromProgressWhatNeedsNoDelta) {
     auto buffer = buffer_from(5, digests);
     WatchMessage created = message({}, false, 9);
     created.created = true;
-    ASSERT_TRUE(buffer->add(created, kNow));
+    ASSERT_TRUE(take(*buffer, created));
     EXPECT_EQ(buffer->reached(), 4);  // says nothing yet
-    ASSERT_TRUE(buffer->add(message({}, false, 9), kNow));
+    ASSERT_TRUE(take(*buffer, message({}, false, 9)));
     EXPECT_EQ(buffer->reached(), 9);
 }
 
 TEST(DeltaBuffer, RefusesAHistoryWithAHole) {
     TestingDigests digests;
     auto buffer = buffer_from(5, digests);
-    EXPECT_EQ(buffer->add(message({6}), kNow).error().code, Code::invalid);
+    EXPECT_EQ(take(*buffer, message({6})).error().code, Code::invalid);
 }
 
 TEST(DeltaBuffer, KeepsLargeObjectsInPieces) {
     TestingDigests digests;
-    auto buffer = DeltaBuffer::create(1, Compression::none, digests, [](auto) {
+    auto buffer = DeltaBuffer::create(1, {Compression::none}, digests, [](auto) {
                       return std::nullopt;
                   }).value();
     const std::string value = noise(700'000, 9);
     WatchMessage large = message({1});
     large.changes[0].value = value;
-    ASSERT_TRUE(buffer->add(large, kNow));
+    ASSERT_TRUE(take(*buffer, large));
     const SealedDelta sealed = buffer->seal(kNow).value();
     EXPECT_GT(sealed.bytes.pieces().size(), 3u);
     EXPECT_EQ(sealed.bytes.size(), sealed.payload_bytes + 32);

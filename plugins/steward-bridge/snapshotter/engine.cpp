@@ -146,8 +146,9 @@ Result<void> SnapshotEngine::look() {
 }
 
 Result<void> SnapshotEngine::start_buffer(std::int64_t start) {
+    const DeltaBuffer::Options options{config_.compression, config_.delta_memory_bytes};
     CAPSTAN_TRY(buffer_,
-                DeltaBuffer::create(start, config_.compression, parts_.digests, [this](auto id) {
+                DeltaBuffer::create(start, options, parts_.digests, [this](std::int64_t id) {
                     return lease_ttl(id);
                 }));
     return ok();

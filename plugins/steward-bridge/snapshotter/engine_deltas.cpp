@@ -55,22 +55,30 @@ Result<void> SnapshotEngine::read_watch(MonotonicTime until) {
 Result<void> SnapshotEngine::take_in(const WatchMessage& message) {
     plan_.heard(moment());
     const bool was_empty = buffer_->empty();
-    const auto added = buffer_->add(message, parts_.pace.wall_now());
-    if (!added) {
-        // Not what etcd sends of one history: only a full is sure to hold everything.
-        watch_.reset();
-        plan_.watch_closed();
-        plan_.want_full(FullReason::gap);
-        CAPSTAN_TRY(start_buffer(facts_.reached + 1));
-        return failed("watching etcd", added.error());
-    }
+    std::size_t at = 0;
+    do {
+        const auto added = buffer_->add(message, at, parts_.pace.wall_now());
+        if (!added) {
+            // Not what etcd sends of one history: only a full is sure to hold everything.
+            watch_.reset();
+            plan_.watch_closed();
+            plan_.want_full(FullReason::gap);
+            CAPSTAN_TRY(start_buffer(facts_.reached + 1));
+            return failed("watching etcd", added.error());
+        }
+        if (at < message.changes.size()) {
+            CAPSTAN_TRY(seal());
+            CAPSTAN_TRY(store_sealed());
+            if (!watch_) {
+                return ok();  // failed, or stored by somebody else: what is left comes again
+            }
+        }
+    } while (at < message.changes.size());
     if (was_empty && !buffer_->empty()) {
         parts_.metrics.required(SnapshotKind::full, true);
         parts_.metrics.required(SnapshotKind::delta, true);
     }
-    const bool large = buffer_->payload_bytes() >= config_.delta_memory_bytes ||
-                       buffer_->packed_bytes() >= kPackedBytesMax;
-    if (large && buffer_->settled()) {
+    if (buffer_->full() && buffer_->settled()) {
         plan_.flush_soon();
     }
     return ok();
@@ -127,6 +135,7 @@ Result<void> SnapshotEngine::catch_up() {
 }
 
 Result<void> SnapshotEngine::flush() {
+    const std::size_t deltas = facts_.deltas.size();
     if (!sealed_ && (!delta_asks_.empty() || !buffer_->settled())) {
         const auto caught_up = catch_up();
         if (!caught_up) {
@@ -140,7 +149,9 @@ Result<void> SnapshotEngine::flush() {
         facts_.reached = std::max(facts_.reached, buffer_->reached());
         plan_.flushed(moment());
         confirm();
-        answer(delta_asks_, std::optional<SnapshotRecord>());
+        // Catching up may have stored some already.
+        answer(delta_asks_,
+               facts_.deltas.size() > deltas ? std::optional(facts_.deltas.back()) : std::nullopt);
         return ok();
     }
     const bool left_over = sealed_.has_value();
@@ -212,6 +223,9 @@ void SnapshotEngine::delta_stored(const DeltaStored& stored) {
     plan_.flushed(moment());
     parts_.metrics.taken(stored.record, stored.record.bytes);
     parts_.metrics.required(SnapshotKind::delta, !buffer_->empty());
+    if (!delta_asks_.empty()) {
+        plan_.flush_soon();  // they are answered when everything is stored
+    }
     confirm();
 }
 

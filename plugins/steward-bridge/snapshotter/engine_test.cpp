@@ -282,6 +282,31 @@ TEST_F(EngineTest, FlushesBeforeTheMemoryLimitIsPassedByMoreThanARevision) {
     EXPECT_EQ(face.view().facts.reached, 11);
 }
 
+TEST_F(EngineTest, AnAnswerOfManyRevisionsIsStoredInSeveralDeltas) {
+    config.delta_memory_bytes = 2000;
+    etcd.revisions_at_once = 100;
+    write_full(1, time.wall);
+    for (int i = 0; i < 20; ++i) {
+        etcd.put("key", noise(300, 3));
+    }
+    start();
+    const auto asked = ask(false);
+    run(seconds(1));
+    EXPECT_GT(stored().size(), 5u);
+    EXPECT_EQ(face.view().facts.reached, 21);
+    ASSERT_NE(answer(asked), nullptr);
+    EXPECT_EQ(answer(asked)->value()->last_revision, 21);
+    store.fail_finish = Error{Code::unavailable, "disk full", {}};
+    for (int i = 0; i < 20; ++i) {
+        etcd.put("key", noise(300, 3));
+    }
+    run(seconds(10));
+    store.fail_finish.reset();
+    run(minutes(1));
+    EXPECT_EQ(face.view().facts.reached, 41);
+    EXPECT_EQ(etcd.calls["snapshot"], 0);
+}
+
 TEST_F(EngineTest, SaysWhatLeasesWereGranted) {
     etcd.ttls[77] = 60;
     start();
@@ -306,7 +331,7 @@ TEST_F(EngineTest, WhatAnotherStewardStoredIsAdopted) {
     etcd.put("b", "2");
     Vault other({store, digests, time, "p", "main-1"});
     auto buffer =
-        DeltaBuffer::create(2, Compression::none, digests, [](auto) { return std::nullopt; });
+        DeltaBuffer::create(2, {Compression::none}, digests, [](auto) { return std::nullopt; });
     WatchMessage message;
     DeltaChange change;
     change.key = "a";
@@ -315,7 +340,8 @@ TEST_F(EngineTest, WhatAnotherStewardStoredIsAdopted) {
     change.mod_revision = 2;
     change.version = 1;
     message.changes.push_back(change);
-    ASSERT_TRUE(buffer.value()->add(message, time.wall));
+    std::size_t at = 0;
+    ASSERT_TRUE(buffer.value()->add(message, at, time.wall));
     const Guard go_on = []() -> Result<void> { return ok(); };
     ASSERT_TRUE(other.store_delta(
         buffer.value()->seal(time.wall).value(), {seconds(20), {}, time.mono}, go_on));

@@ -95,6 +95,7 @@ public:
     bool leads{true};
     bool silent{false};  // watches send nothing
     bool damaged_snapshot{false};
+    std::int64_t revisions_at_once{1};  // in one answer of the watch
     std::map<std::int64_t, std::int64_t> ttls;
     std::map<std::int64_t, std::string> log;  // events as JSON, by revision
     std::map<std::string, Error> failures;    // by operation, until erased
@@ -119,11 +120,15 @@ private:
                 etcd_.time_.advance(until - etcd_.time_.mono);
                 return false;
             }
-            ++next_;
+            std::string events;
+            const std::int64_t last = std::min(etcd_.revision, next_ + etcd_.revisions_at_once - 1);
+            for (; next_ <= last; ++next_) {
+                events += (events.empty() ? "" : ",") + etcd_.log[next_];
+            }
             CAPSTAN_TRY(message,
                         parse_watch_line("{\"result\":{\"header\":{\"revision\":\"" +
                                          std::to_string(etcd_.revision) + "\"},\"events\":[" +
-                                         found->second + "]}}"));
+                                         events + "]}}"));
             return true;
         }
 

@@ -23,8 +23,7 @@ protected:
     }
     Claiming claiming() const { return {seconds(20), WallTime(), time.mono}; }
     SealedDelta sealed(std::int64_t start, std::int64_t last) {
-        auto buffer = DeltaBuffer::create(
-            start, Compression::gzip, digests, [](auto) { return std::nullopt; });
+        auto buffer = DeltaBuffer::create(start, {}, digests, [](auto) { return std::nullopt; });
         for (std::int64_t revision = start; revision <= last; ++revision) {
             WatchMessage message;
             DeltaChange change;
@@ -34,7 +33,8 @@ protected:
             change.mod_revision = revision;
             change.version = 1;
             message.changes.push_back(change);
-            EXPECT_TRUE(buffer.value()->add(message, time.wall));
+            std::size_t at = 0;
+            EXPECT_TRUE(buffer.value()->add(message, at, time.wall));
         }
         return buffer.value()->seal(time.wall).value();
     }
