@@ -1,4 +1,5 @@
 #include "runtime/cli/election.hpp"
+#include "runtime/cli/plugin_command.hpp"
 #include "runtime/cli/pod_tokens.hpp"
 #include "runtime/cli/rbac.hpp"
 #include "runtime/cli/readiness.hpp"
@@ -54,6 +55,32 @@ TEST(PodTokens, EndWithTheirTime) {
     const std::string token = tokens.issue({"ns", "account", {}, {}}, now, end);
     EXPECT_TRUE(tokens.verify(token, end - std::chrono::seconds(1)));
     EXPECT_FALSE(tokens.verify(token, end));
+}
+
+TEST(ForeignWords, BeginWithNoCommandOfTheProgram) {
+    const std::vector<std::string> own{"run", "up"};
+    using Words = std::vector<std::string>;
+    const ForeignWords plain = foreign_words(own, {"backup", "list", "--help"});
+    EXPECT_EQ(plain.name, "backup");
+    EXPECT_EQ(plain.args, (Words{"list", "--help"}));
+    EXPECT_FALSE(plain.asks_for_help) << "the plugin's help, not ours";
+    const ForeignWords with =
+        foreign_words(own, {"--plugin-dir", "a", "--plugin-dir=b", "backup", "--plugin-dir=c"});
+    EXPECT_EQ(with.plugin_dirs, (Words{"a", "b"}));
+    EXPECT_EQ(with.args, (Words{"--plugin-dir=c"}));
+    for (const Words& words : {Words{"run"},
+                               Words{"--plugin-dir", "a", "up"},
+                               Words{"--version"},
+                               Words{"--plugin-dir"},
+                               Words{},
+                               Words{""},
+                               Words{"--plugin-dirs", "x"}}) {
+        EXPECT_EQ(foreign_words(own, words).name, "");
+        EXPECT_FALSE(foreign_words(own, words).asks_for_help);
+    }
+    for (const Words& words : {Words{"-h"}, Words{"--plugin-dir=a", "--help"}}) {
+        EXPECT_TRUE(foreign_words(own, words).asks_for_help);
+    }
 }
 
 json::Value etcd(json::Value status, int generation = 2) {

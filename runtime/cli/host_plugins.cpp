@@ -1,11 +1,6 @@
 // From reviewed plugin files to plugins of the runtime.
 #include "runtime/cli/host.hpp"
 
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-
 namespace capstan::cli {
 
 void Host::refuse(const std::string& name, const std::string& reason) {
@@ -61,13 +56,7 @@ Result<void> Host::load_plugin(const ReviewedPlugin& reviewed, std::string& refu
 }
 
 int Host::load_plugins() {
-    const char* cache = std::getenv("XDG_CACHE_HOME");
-    const std::string cache_dir = cache != nullptr
-                                      ? std::string(cache) + "/capstan/plugins"
-                                      : "/tmp/capstan-plugins-" + std::to_string(::getuid());
-    std::error_code ignored;  // the loader says what is wrong with it
-    std::filesystem::create_directories(std::filesystem::path(cache_dir).parent_path(), ignored);
-    loader_.emplace(plugin::LoaderOptions{cache_dir, {}, true, plugin::kTrialMax});
+    loader_.emplace(plugin::LoaderOptions{plugin_cache_directory(), {}, true, plugin::kTrialMax});
     for (const std::string& warning : review_.warnings) {
         log_.warn("plugin warning", {{"message", warning}});
     }

@@ -1,6 +1,7 @@
 // capstan: one binary, several roles. Composition root: the only file that knows all commands.
 #include "runtime/cli/config_command.hpp"
 #include "runtime/cli/debug_command.hpp"
+#include "runtime/cli/plugin_command.hpp"
 #include "runtime/cli/resource_command.hpp"
 #include "runtime/cli/run.hpp"
 #include "runtime/cli/up.hpp"
@@ -9,6 +10,8 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -173,70 +176,112 @@ void open_standard_streams() {
     }
 }
 
-int run_command(int argc, char** argv) {
-    CLI::App app{"Capstan: a Kubernetes controller runtime with plugins, and etcd on top of it",
-                 "capstan"};
+std::vector<std::string> own_commands(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+        names.push_back(command->get_name());
+    }
+    return names;
+}
+
+void show_foreign_commands(CLI::App& app, const std::vector<std::string>& plugin_dirs) {
+    const std::vector<std::string> own = own_commands(app);
+    for (const OfferedCommand& command : offered_commands(plugin_dirs).commands) {
+        if (std::find(own.begin(), own.end(), command.name) == own.end()) {
+            app.add_subcommand(command.name, command.summary)->group("Commands of plugins");
+        }
+    }
+}
+
+// Everything a command line may set.
+struct Options {
+    UpOptions up;
+    RunOptions run;
+    ResourceOptions resources;
+    WebhooksOptions webhooks;
+    DebugOptions debug;
+    std::string down_dir{".capstan"}, role{"capstan"}, file, what;
+    std::vector<std::string> files, names, plugin_dirs;
+    bool json{false};
+    long timeout{up.timeout.count()};
+};
+
+void add_commands(CLI::App& app, Options& options) {
     app.set_version_flag("--version", "capstan " CAPSTAN_VERSION);
     app.require_subcommand(1);
     app.footer(
         "Exit codes: 0 good, 1 failed, 2 usage or configuration, 3 plugin, 4 API server or etcd "
-        "unreachable, 5 leadership lost.");
-    UpOptions up;
-    RunOptions run_options;
-    ResourceOptions resources;
-    WebhooksOptions webhooks;
-    DebugOptions debug;
-    std::string down_dir = ".capstan", role = "capstan", file, what;
-    std::vector<std::string> files, names;
-    bool json = false;
-    long timeout = up.timeout.count();
-    add_local_commands(app, up, down_dir, timeout);
-    add_host_commands(app, run_options, files, json, role, file);
-    add_webhooks_command(app, webhooks, files);
-    add_resource_commands(app, resources, what, names);
-    add_debug_command(app, debug);
+        "unreachable, 5 leadership lost, 6 data damaged or incomplete.");
+    app.add_option(
+           "--plugin-dir", options.plugin_dirs, "further directories with plugins, searched first")
+        ->allow_extra_args(false);
+    add_local_commands(app, options.up, options.down_dir, options.timeout);
+    add_host_commands(app, options.run, options.files, options.json, options.role, options.file);
+    add_webhooks_command(app, options.webhooks, options.files);
+    add_resource_commands(app, options.resources, options.what, options.names);
+    add_debug_command(app, options.debug);
     app.add_subcommand("version", "Print the version");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        const int code = app.exit(error);
-        return code == 0 ? 0 : 2;
-    }
-    up.timeout = std::chrono::seconds(timeout);
-    const CLI::App* chosen = app.get_subcommands().front();
-    const std::string& name = chosen->get_name();
+}
+
+int run_own_command(const CLI::App& chosen, Options& options) {
+    const std::string& name = chosen.get_name();
+    options.up.timeout = std::chrono::seconds(options.timeout);
+    options.run.plugin_dirs.insert(
+        options.run.plugin_dirs.begin(), options.plugin_dirs.begin(), options.plugin_dirs.end());
     if (name == "up") {
-        return run_up(up);
+        return run_up(options.up);
     }
     if (name == "down") {
-        return run_down(down_dir);
+        return run_down(options.down_dir);
     }
     if (name == "run") {
-        return run(run_options);
+        return run(options.run);
     }
     if (name == "inspect") {
-        return run_inspect(files, json);
+        return run_inspect(options.files, options.json);
     }
     if (name == "rbac") {
-        return run_rbac(files, role, run_options.config);
+        return run_rbac(options.files, options.role, options.run.config);
     }
     if (name == "debug") {
-        return run_debug(debug);
+        return run_debug(options.debug);
     }
     if (name == "webhooks") {
-        return run_webhooks(files, webhooks);
+        return run_webhooks(options.files, options.webhooks);
     }
     if (name == "config") {
-        const std::string& action = chosen->get_subcommands().front()->get_name();
-        return action == "check"   ? run_config_check(file, run_options.plugin_dirs)
-               : action == "print" ? run_config_print(file)
+        const std::string& action = chosen.get_subcommands().front()->get_name();
+        return action == "check"   ? run_config_check(options.file, options.run.plugin_dirs)
+               : action == "print" ? run_config_print(options.file)
                                    : run_config_reference();
     }
     if (name == "version") {
         std::printf("capstan %s\n", CAPSTAN_VERSION);
         return 0;
     }
-    return run_resource_command(name, resources, what, names);
+    return run_resource_command(name, options.resources, options.what, options.names);
+}
+
+int run_command(int argc, char** argv) {
+    CLI::App app{"Capstan: a Kubernetes controller runtime with plugins, and etcd on top of it",
+                 "capstan"};
+    Options options;
+    add_commands(app, options);
+    const ForeignWords foreign =
+        foreign_words(own_commands(app), {argv + std::min(argc, 1), argv + argc});
+    if (!foreign.name.empty()) {
+        return run_plugin_command(foreign, own_commands(app));
+    }
+    if (foreign.asks_for_help) {
+        show_foreign_commands(app, foreign.plugin_dirs);
+    }
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        const int code = app.exit(error);
+        return code == 0 ? 0 : 2;
+    }
+    return run_own_command(*app.get_subcommands().front(), options);
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include "runtime/cli/paths.hpp"
 #include "runtime/plugin/inspect.hpp"
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -49,6 +52,34 @@ std::optional<std::string> find_plugin(const std::string& name,
 }
 
 }  // namespace
+
+std::vector<std::string> plugin_files(const std::vector<std::string>& directories) {
+    std::vector<std::string> files;
+    for (const std::string& directory : directories) {
+        const std::vector<std::string> plain = files_in(directory, ".so");
+        files.insert(files.end(), plain.begin(), plain.end());
+        std::error_code error;
+        for (fs::directory_iterator at(directory, error), end; !error && at != end;
+             at.increment(error)) {
+            std::error_code ignored;
+            const auto version =
+                at->is_directory(ignored) ? newest_version(at->path()) : std::nullopt;
+            if (version) {
+                files.push_back(absolute_path(*version));
+            }
+        }
+    }
+    return files;
+}
+
+std::string plugin_cache_directory() {
+    const char* cache = std::getenv("XDG_CACHE_HOME");
+    std::string directory = cache != nullptr ? std::string(cache) + "/capstan/plugins"
+                                             : "/tmp/capstan-plugins-" + std::to_string(::getuid());
+    std::error_code ignored;  // the loader says what is wrong with it
+    fs::create_directories(fs::path(directory).parent_path(), ignored);
+    return directory;
+}
 
 std::vector<std::string> plugin_directories(std::vector<std::string> first,
                                             const config::OperatorConfig& config) {

@@ -22,6 +22,13 @@ struct ChosenPlugin {
 std::vector<std::string> plugin_directories(std::vector<std::string> first,
                                             const config::OperatorConfig& config);
 
+// Every plugin file in `directories`, in their order: *.so, and of DIR/ID/sha256-*/plugin.so the
+// one with the newest change time.
+std::vector<std::string> plugin_files(const std::vector<std::string>& directories);
+
+// Where the loader keeps its copies. What it lies in is made when it is missing.
+std::string plugin_cache_directory();
+
 // Every enabled plugin of the configuration with its file: `path`, else NAME.so (NAME: id or its
 // first label) in one of `directories`, else DIR/ID/sha256-*/plugin.so with the newest change time.
 // One sentence in `missing` for each without a file.

@@ -29,8 +29,9 @@ namespace capstan::control {
 class Unit;
 class Controller;
 struct AdmissionState;
+struct CommandState;
 
-enum class CallKind : std::uint8_t { reconcile, service, route, admission };
+enum class CallKind : std::uint8_t { reconcile, service, route, admission, command };
 
 // An object a plugin holds.
 struct ObjectRef {
@@ -95,6 +96,8 @@ struct CallState : std::enable_shared_from_this<CallState> {
     capstan_ctl* ctl{nullptr};
     // shared with the loop, which answers the API server; admission only
     std::shared_ptr<AdmissionState> admission;
+    // shared with its CommandHost; command only
+    std::shared_ptr<CommandState> command;
     bool reads_only{false};  // a webhook without side effects: writes and events are denied
     ObjectKey key;
     std::string what;  // "etcd/etcd ns/name", "service etcd/member"

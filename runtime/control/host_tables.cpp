@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kLogFieldsMax = 16;
 
 const void* get_ext(const capstan_host*, capstan_str id) noexcept {
-    static const std::array<std::pair<std::string_view, const void*>, 12> kTables{{
+    static const std::array<std::pair<std::string_view, const void*>, 13> kTables{{
         {"capstan.call/1", &kCallTable},
         {"capstan.cache/1", &kCacheTable},
         {"capstan.client/1", &kClientTable},
@@ -28,6 +28,7 @@ const void* get_ext(const capstan_host*, capstan_str id) noexcept {
         {"capstan.http-server/1", &kHttpServerTable},
         {"capstan.digest/1", &kDigestTable},
         {"capstan.webhook/1", &kWebhookTable},
+        {"capstan.cli/1", &kCliTable},
     }};
     for (const auto& [name, table] : kTables) {
         if (name == view(id)) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "capstan/capstan.h"
+#include "capstan/cli.h"
 #include "capstan/clock.hpp"
 #include "capstan/error.hpp"
 #include "capstan/object_ref.hpp"
@@ -34,6 +35,7 @@ extern const capstan_ext_http kHttpTable;
 extern const capstan_ext_http_server kHttpServerTable;
 extern const capstan_ext_digest kDigestTable;
 extern const capstan_ext_webhook kWebhookTable;
+extern const capstan_ext_cli kCliTable;
 
 inline std::string_view view(capstan_str text) noexcept {
     return text.ptr == nullptr ? std::string_view()

@@ -83,6 +83,7 @@ std::string manifest_text(const Manifest& manifest) {
     for (const WebhookSpec& webhook : manifest.webhooks) {
         text += webhook_text(webhook);
     }
+    text += "commands:     " + names_of(manifest.cli) + "\n";
     text += "gates:        " + names_of(manifest.gates.gates()) + "\n";
     text += "finalizers:   " + joined(manifest.finalizers) + "\n";
     text += "controllers:" + std::string(manifest.controllers.empty() ? "  none\n" : "\n");

@@ -122,6 +122,7 @@ const std::vector<std::string>& known_extensions() {
     static const std::vector<std::string> kExtensions = {
         "capstan.cache/1",
         "capstan.call/1",
+        "capstan.cli/1",
         "capstan.client/1",
         "capstan.clock/1",
         "capstan.digest/1",

@@ -161,6 +161,9 @@ std::string missing_extension(const Module& module) {
     if (!manifest.webhooks.empty() && module.webhook() == nullptr) {
         return lacks("webhooks", "capstan.webhook/1");
     }
+    if (!manifest.cli.empty() && module.cli() == nullptr) {
+        return lacks("commands in \"cli\"", "capstan.cli/1");
+    }
     return "";
 }
 
@@ -245,6 +248,7 @@ Result<Module*> Loader::load(Candidate candidate, const capstan_host* host) {
     module->service_ = extension<capstan_plugin_service>(*table, "capstan.service/1");
     module->http_server_ = extension<capstan_plugin_http_server>(*table, "capstan.http-server/1");
     module->webhook_ = extension<capstan_plugin_webhook>(*table, "capstan.webhook/1");
+    module->cli_ = extension<capstan_plugin_cli>(*table, "capstan.cli/1");
     module->path_ = candidate.load_path_;
     module->sha256_ = candidate.sha256_;
     module->manifest_ = std::move(candidate.manifest_);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "capstan/capstan.h"
+#include "capstan/cli.h"
 #include "capstan/error.hpp"
 #include "capstan/webhook.h"
 #include "runtime/plugin/inspect.hpp"
@@ -61,6 +62,7 @@ public:
     const capstan_plugin_service* service() const noexcept { return service_; }
     const capstan_plugin_http_server* http_server() const noexcept { return http_server_; }
     const capstan_plugin_webhook* webhook() const noexcept { return webhook_; }
+    const capstan_plugin_cli* cli() const noexcept { return cli_; }
 
 private:
     friend class Loader;
@@ -71,6 +73,7 @@ private:
     const capstan_plugin_service* service_{nullptr};
     const capstan_plugin_http_server* http_server_{nullptr};
     const capstan_plugin_webhook* webhook_{nullptr};
+    const capstan_plugin_cli* cli_{nullptr};
 };
 
 struct LoaderOptions {

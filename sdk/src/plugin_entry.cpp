@@ -59,6 +59,7 @@ Result<void> compare_parts(std::string_view manifest_parts, const PluginInstance
     list_parts(added, "service", instance.services);
     list_parts(added, "route", instance.routes);
     list_parts(added, "webhook", instance.webhooks);
+    list_parts(added, "command", instance.commands);
     for (auto end = manifest_parts.find('\n'); end != manifest_parts.npos;
          end = manifest_parts.find('\n')) {
         wanted.emplace_back(manifest_parts.substr(0, end));
@@ -199,10 +200,17 @@ const void* get_ext(capstan_str id) noexcept {
     if (view_of(id) == "capstan.webhook/1") {
         return &kPluginWebhook;
     }
+    if (view_of(id) == "capstan.cli/1") {
+        return &kPluginCli;
+    }
     return nullptr;
 }
 
 }  // namespace
+
+MakePlugin plugin_make() noexcept {
+    return g_make;
+}
 
 namespace detail {
 

@@ -1,6 +1,7 @@
 // What stands behind a capstan_ctl of a C++ plugin. Internal to the SDK.
 #pragma once
 
+#include "capstan/cli.hpp"
 #include "capstan/plugin.hpp"
 #include "capstan/webhook.hpp"
 
@@ -39,6 +40,8 @@ struct PluginInstance {
     Parts<std::unique_ptr<Service>> services;
     Parts<std::unique_ptr<Route>> routes;
     Parts<WebhookPart> webhooks;
+    Parts<CommandBody> commands;
+    bool for_command{false};  // made for one run of a command, then gone
 
     explicit PluginInstance(const capstan_host* h) noexcept : host(h, *this) {}
     PluginInstance(const PluginInstance&) = delete;
@@ -80,6 +83,8 @@ capstan_rc guarded(const HostTables& host, const char* where, Body&& body) noexc
     return CAPSTAN_E_PANIC;
 }
 
+MakePlugin plugin_make() noexcept;                   // plugin_entry.cpp
 extern const capstan_plugin_webhook kPluginWebhook;  // plugin_webhook.cpp
+extern const capstan_plugin_cli kPluginCli;          // plugin_cli.cpp
 
 }  // namespace capstan

@@ -1,5 +1,6 @@
 /* capstan.h is C11 and needs nothing before it. */
 #include "capstan/capstan.h"
+#include "capstan/cli.h"
 #include "capstan/webhook.h"
 
 #include <stddef.h>

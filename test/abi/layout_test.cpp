@@ -1,6 +1,7 @@
 // The ABI 1.0, frozen: sizes and offsets of every table and struct. A change here is a new major,
 // an addition at the end changes only sizes and is a new minor.
 #include "capstan/capstan.h"
+#include "capstan/cli.h"
 #include "capstan/webhook.h"
 
 #include <gtest/gtest.h>
@@ -137,6 +138,19 @@ const Row kRows[] = {
     CAPSTAN_AT(capstan_ext_webhook, answer, 8),
     CAPSTAN_SIZE(capstan_plugin_webhook, 16),
     CAPSTAN_AT(capstan_plugin_webhook, review, 8),
+    CAPSTAN_SIZE(capstan_command, 48),
+    CAPSTAN_AT(capstan_command, name, 8),
+    CAPSTAN_AT(capstan_command, args, 24),
+    CAPSTAN_AT(capstan_command, arg_count, 32),
+    CAPSTAN_AT(capstan_command, terminals, 36),
+    CAPSTAN_AT(capstan_command, columns, 40),
+    CAPSTAN_AT(capstan_command, flags, 44),
+    CAPSTAN_SIZE(capstan_ext_cli, 32),
+    CAPSTAN_AT(capstan_ext_cli, environment, 8),
+    CAPSTAN_AT(capstan_ext_cli, read, 16),
+    CAPSTAN_AT(capstan_ext_cli, write, 24),
+    CAPSTAN_SIZE(capstan_plugin_cli, 16),
+    CAPSTAN_AT(capstan_plugin_cli, run, 8),
 };
 
 TEST(Layout, IsThatOfAbiOne) {

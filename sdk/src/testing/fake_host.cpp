@@ -13,6 +13,9 @@ const void* get_ext(const capstan_host*, capstan_str id) noexcept {
     if (view(id) == "capstan.webhook/1") {
         return fake_webhook_extension();
     }
+    if (view(id) == "capstan.cli/1") {
+        return fake_cli_extension();
+    }
     const void* found = fake_extension(view(id));
     return found != nullptr ? found : fake_http_extension(view(id));
 }

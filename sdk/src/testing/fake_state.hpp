@@ -1,6 +1,7 @@
 // The inside of the fake host. Internal.
 #pragma once
 
+#include "capstan/testing/fake_cli.hpp"
 #include "capstan/testing/fake_host.hpp"
 #include "capstan/testing/fake_webhook.hpp"
 
@@ -18,13 +19,20 @@ struct FakeObject {
     std::deque<std::string> fields;  // what `field` has handed out
 };
 
+struct FakeCommand {
+    const CommandInput& input;
+    CommandOutput& output;
+    std::size_t read_at{0};
+};
+
 struct FakeCall {
     FakeState* state{nullptr};
     std::uint64_t deadline_ns{CAPSTAN_NEVER};
     std::string last_error;
     std::set<FakeObject*> objects;
     std::optional<Reconciled> done;
-    Reviewed* review{nullptr};  // the review in progress
+    Reviewed* review{nullptr};      // the review in progress
+    FakeCommand* command{nullptr};  // the command in progress
 };
 
 struct FakeToken {
@@ -138,6 +146,7 @@ const capstan_ext_client* fake_client() noexcept;               // fake_objects.
 const void* fake_http_extension(std::string_view id) noexcept;  // fake_http.cpp
 const void* fake_digest_extension() noexcept;                   // digests.cpp
 const void* fake_webhook_extension() noexcept;                  // fake_webhook.cpp
+const void* fake_cli_extension() noexcept;                      // fake_cli.cpp
 
 inline FakeCall* to_fake(capstan_call* call) noexcept {
     return reinterpret_cast<FakeCall*>(call);
