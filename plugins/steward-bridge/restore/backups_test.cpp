@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <set>
 
 namespace capstan::steward {
@@ -250,6 +251,32 @@ TEST_F(Backups, AreReadThroughAnObjectStore) {
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_EQ(report.value().revision, 98);
     EXPECT_EQ(report.value().full, "main/v2/Full-00000000-00000027-1796005951.Z");
+}
+
+// "a/b" is a backup of its own, also when "a" is listed.
+TEST_F(Backups, SnapshotsOfAPrefixBelowAreNotItsOwn) {
+    for (const char* prefix : {"", "/below", "/below/further"}) {
+        std::filesystem::create_directories(directory_.path("store/main") + prefix);
+        std::filesystem::copy(data("backups/zlib/v2"),
+                              directory_.path("store/main") + prefix + "/v2",
+                              std::filesystem::copy_options::recursive);
+    }
+    std::filesystem::create_directories(directory_.path("store/main/below/capstan"));
+    std::ofstream(directory_.path("store/main/below/capstan/delta-5")) << "a fence";
+    const auto store = LocalStore::open_directory({directory_.path("store")});
+    ASSERT_TRUE(store) << store.error().message;
+    const SnapshotListing main = list_snapshots(*store.value(), "main").value();
+    const SnapshotListing below = list_snapshots(*store.value(), "main/below").value();
+    ASSERT_FALSE(main.snapshots.empty());
+    EXPECT_EQ(main.snapshots.size(), below.snapshots.size());
+    EXPECT_EQ(main.skipped.size(), 2 * main.snapshots.size());
+    EXPECT_EQ(below.skipped.size(), main.snapshots.size());
+    for (const SnapshotRecord& record : main.snapshots) {
+        EXPECT_EQ(record.prefix, "main/v2/");
+    }
+    EXPECT_TRUE(main.fences.empty());
+    EXPECT_EQ(below.fences.size(), 1u);
+    EXPECT_TRUE(list_snapshots(*store.value(), "").value().snapshots.empty());
 }
 
 // The gap is seen in the names: nothing is fetched for it.

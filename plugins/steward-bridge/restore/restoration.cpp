@@ -204,6 +204,9 @@ Result<RestoreReport> compact(const SnapshotListing& listing,
             whole.path(), compacted.path(), report.revision, options.compaction_memory_bytes));
     report.compacted_to = report.revision;
     report.database_bytes = result.bytes;
+    if (options.before_writing) {
+        CAPSTAN_TRY(options.before_writing(report));
+    }
     const int fd = ::open(compacted.path().c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return fail(Code::unavailable,

@@ -33,6 +33,8 @@ public:
     virtual Result<std::unique_ptr<Source>> open(const SnapshotRecord& record) = 0;
 };
 
+struct RestoreReport;
+
 struct RestoreOptions {
     std::optional<std::int64_t> to_revision;
     // Where the base waits unpacked; made when missing. Compacting puts two files of that name with
@@ -44,6 +46,9 @@ struct RestoreOptions {
     // Takes deltas whose versions do not continue what is before them, with a warning. For the
     // explicit wish of somebody who knows why, never for a pod: the result may be of two histories.
     bool accept_unfit_events{false};
+    // Of compact(): what is about to be written, before the sink gets its first byte. An error ends
+    // it.
+    std::function<Result<void>(const RestoreReport&)> before_writing;
     // Between objects and every few thousand events; true stops with `cancelled`.
     std::function<bool()> cancelled;
     std::size_t compaction_memory_bytes{kCompactionMemoryBytes};

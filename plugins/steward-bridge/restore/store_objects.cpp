@@ -1,8 +1,43 @@
 #include "plugins/steward-bridge/restore/store_objects.hpp"
 
+#include <algorithm>
 #include <vector>
 
 namespace capstan::steward {
+namespace {
+
+// Whether a key lies in v1/, v2/ or capstan/ of the prefix itself.
+bool is_below(std::string_view key, std::string_view prefix) {
+    if (!prefix.empty()) {
+        key.remove_prefix(std::min(prefix.size() + 1, key.size()));
+    }
+    return key.starts_with("v1/") || key.starts_with("v2/") || key.starts_with("capstan/");
+}
+
+void move_foreign(std::vector<SnapshotRecord>& records,
+                  std::string_view prefix,
+                  std::vector<SkippedKey>& skipped) {
+    for (const SnapshotRecord& record : records) {
+        if (!is_below(record.key(), prefix)) {
+            skipped.push_back({record.key(), "it belongs to a prefix below this one"});
+        }
+    }
+    std::erase_if(records, [&](const auto& record) { return !is_below(record.key(), prefix); });
+}
+
+SnapshotListing without_foreign(SnapshotListing listing, std::string_view prefix) {
+    for (SkippedKey& skipped : listing.skipped) {
+        if (!is_below(skipped.key, prefix)) {
+            skipped.last_revision = 0;  // no promise of this backup
+        }
+    }
+    move_foreign(listing.snapshots, prefix, listing.skipped);
+    move_foreign(listing.parts, prefix, listing.skipped);
+    std::erase_if(listing.fences, [&](const auto& fence) { return !is_below(fence.key, prefix); });
+    return listing;
+}
+
+}  // namespace
 
 Result<SnapshotListing> list_snapshots(ObjectStore& store,
                                        std::string_view prefix,
@@ -17,7 +52,7 @@ Result<SnapshotListing> list_snapshots(ObjectStore& store,
         }
         objects.push_back(std::move(object));
     }
-    return read_listing(objects);
+    return without_foreign(read_listing(objects), prefix);
 }
 
 }  // namespace capstan::steward

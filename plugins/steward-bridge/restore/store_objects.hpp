@@ -8,7 +8,8 @@
 
 namespace capstan::steward {
 
-// Everything below `prefix`, sorted into snapshots and what is none. Excluded objects stay unseen
+// Everything below `prefix`, sorted into snapshots and what is none: snapshots of a prefix that
+// begins with this one and goes on ("a/b" below "a") are skipped. Excluded objects stay unseen
 // unless asked for.
 Result<SnapshotListing> list_snapshots(ObjectStore& store,
                                        std::string_view prefix,

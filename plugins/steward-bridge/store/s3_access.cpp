@@ -80,10 +80,23 @@ Result<S3Access> S3Access::open(const S3Parts& parts, const std::string& bucket)
 }
 
 Result<void> S3Access::load() {
-    CAPSTAN_TRY(S3Settings read, load_s3_settings(parts_.environment, parts_.variable_prefix));
+    const S3Overrides& overrides = parts_.overrides;
+    const auto environment = [this, &overrides](const std::string& name) {
+        const bool is_region = name == "AWS_REGION" && !overrides.region.empty();
+        return is_region ? overrides.region : parts_.environment(name);
+    };
+    CAPSTAN_TRY(S3Settings read, load_s3_settings(environment, parts_.variable_prefix));
     if (!parts_.endpoint_override.empty()) {
         read.endpoint = parts_.endpoint_override;
     }
+    if (!overrides.region.empty()) {
+        read.region = overrides.region;
+    }
+    if (!overrides.ca_file.empty()) {
+        CAPSTAN_TRY(read.ca_pem, read_file(overrides.ca_file));
+        read.insecure = false;
+    }
+    read.path_style = read.path_style || overrides.path_style;
     CAPSTAN_TRY(address_, address_of(read, bucket_));
     if (read.role_arn != settings_.role_arn || read.token_path != settings_.token_path) {
         assumed_ = {};

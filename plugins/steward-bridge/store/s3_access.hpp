@@ -7,6 +7,13 @@
 
 namespace capstan::steward {
 
+// What a command line says; wins over files and variables. Empty: nothing.
+struct S3Overrides {
+    std::string region;
+    std::string ca_file;  // PEM, the only trusted roots
+    bool path_style{false};
+};
+
 struct S3Parts {
     Environment environment;
     std::string variable_prefix;    // "", "SOURCE_", "SECONDARY_"
@@ -14,6 +21,7 @@ struct S3Parts {
     Digests& digests;               // these three outlive the store
     Transport& transport;
     Pace& pace;
+    S3Overrides overrides{};
 };
 
 class S3Access {

@@ -285,6 +285,20 @@ protected:
     StsTransport sts;
 };
 
+TEST_F(WebIdentity, WhatACommandLineSaysWins) {
+    const std::string ca = put("ca.pem", "roots");
+    std::ofstream(directory + "/insecureSkipVerify") << "true";
+    S3Parts parts{environment(), "", "https://s3.test", digests, sts, pace, {"eu-9", ca, true}};
+    const auto access = S3Access::open(parts, "bkt");
+    STORE_OK(access);
+    EXPECT_EQ(access.value().settings().region, "eu-9");
+    EXPECT_EQ(access.value().tls().ca_pem, "roots");
+    EXPECT_FALSE(access.value().tls().insecure) << "roots that are named are obeyed";
+    EXPECT_EQ(access.value().address().path_prefix, "/bkt");
+    parts.overrides.ca_file = directory + "/none";
+    STORE_FAILS(S3Access::open(parts, "bkt"), Code::not_found, "none");
+}
+
 TEST_F(WebIdentity, IsAskedOnceAndBeforeTheKeysEnd) {
     auto access = open();
     STORE_OK(access);
@@ -396,6 +410,18 @@ TEST_F(StoreConfigTest, LocalContainersAreBelowHomeInTheSidecar) {
     EXPECT_EQ(open(config).value()->describe(), "directory " + directory + "/backups/x");
     config.container = directory + "/as-it-is";
     EXPECT_EQ(open(config, false).value()->describe(), "directory " + directory + "/as-it-is");
+}
+
+TEST_F(StoreConfigTest, ARegionOfACommandLineIsEnough) {
+    variables = {{"AWS_ACCESS_KEY_ID", "key"}, {"AWS_SECRET_ACCESS_KEY", "secret"}};
+    StoreConfig config;
+    config.provider = "S3";
+    config.container = "bkt";
+    STORE_FAILS(open(config), Code::invalid, "no region");
+    config.overrides.region = "eu-9";
+    const auto store = open(config);
+    STORE_OK(store);
+    EXPECT_EQ(store.value()->describe(), "bucket bkt at https://bkt.s3.eu-9.amazonaws.com");
 }
 
 TEST_F(StoreConfigTest, OtherProvidersAreNotSupportedYet) {

@@ -65,7 +65,8 @@ Result<std::unique_ptr<ObjectStore>> open_s3(const StoreConfig& config,
                      config.endpoint_override,
                      parts.digests,
                      parts.transport,
-                     parts.pace};
+                     parts.pace,
+                     config.overrides};
     S3Options options;
     options.bucket = container;
     options.part_bytes = config.min_chunk_bytes;

@@ -19,6 +19,7 @@ struct StoreConfig {
     std::string container;  // bucket, or directory
     std::string prefix;     // without slashes at the ends; "v2" comes below it
     std::string endpoint_override;
+    S3Overrides overrides;
     std::uint64_t min_chunk_bytes{5u * 1024 * 1024};
     StoreRole role{StoreRole::primary};
 
