@@ -1,4 +1,5 @@
 // steward-bridge: the sidecar of one etcd member.
+#include "plugins/steward-bridge/commands/backup_command.hpp"
 #include "plugins/steward-bridge/files.hpp"
 #include "plugins/steward-bridge/heartbeat.hpp"
 #include "plugins/steward-bridge/member_service.hpp"
@@ -46,6 +47,10 @@ Role role_of(const std::optional<EtcdStatus>& status) {
 }
 
 Result<void> make_plugin(Setup& setup) {
+    add_command(setup, "backup", &run_backup_command);
+    if (is_for_command(setup)) {
+        return ok();
+    }
     CAPSTAN_TRY(const Identity identity, Identity::from_environment());
     CAPSTAN_TRY(const PodMap map, PodMap::load());
     CAPSTAN_TRY(const std::string token, make_token());

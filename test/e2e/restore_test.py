@@ -18,7 +18,7 @@ from real_etcd import Etcd, encode, free_ports
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "capstan"
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "backups"
-DRIVER = os.environ["CAPSTAN_RESTORE_DRIVER"]
+CAPSTAN = os.environ["CAPSTAN"]
 SEED = int(os.environ.get("CAPSTAN_SEED", "1"))
 SKIPPED = 77
 
@@ -50,20 +50,25 @@ class RestoreCase(unittest.TestCase):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="capstan-restore-"))
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
 
-    def drive(self, *arguments):
-        done = subprocess.run([DRIVER, *map(str, arguments)], capture_output=True, text=True)
+    def backup(self, command, store, *arguments):
+        done = subprocess.run([CAPSTAN, "backup", command, "--provider", "Local", "--container", str(store), "-o", "json",
+                               *map(str, arguments)], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
+
+    def restore(self, store, data, name, cluster, token):
+        self.backup("restore", store, "--data-dir", data, "--name", name, "--initial-cluster", cluster,
+                    "--initial-cluster-token", token)
 
     def etcd(self, minor, directory, **options):
         etcd = Etcd(ETCD[minor], self.dir / directory, **options)
         self.addCleanup(etcd.stop)
         return etcd
 
-    def restored(self, store, minor, directory="data", revision=0):
+    def restored(self, store, minor, directory="data"):
         """An etcd on the restored directory, running."""
         etcd = self.etcd(minor, directory)
-        self.drive("restore", store, etcd.data, etcd.name, etcd.initial_cluster, etcd.token, revision)
+        self.restore(store, etcd.data, etcd.name, etcd.initial_cluster, etcd.token)
         bbolt_check(self, etcd.data / "member/snap/db")
         etcd.start().wait()
         return etcd
@@ -115,7 +120,7 @@ class ThreeMembersTest(RestoreCase):
                 members = [self.etcd(minor, f"{minor}-{n}", name=n, ports=(ports[i], ports[3 + i]), initial_cluster=cluster)
                            for i, n in enumerate(names)]
                 for member in members:
-                    self.drive("restore", DATA / "txn-three-keys", member.data, member.name, cluster, member.token)
+                    self.restore(DATA / "txn-three-keys", member.data, member.name, cluster, member.token)
                 for member in members:
                     member.start()
                 for member in members:
@@ -144,7 +149,7 @@ class SameAsEtcdctlTest(RestoreCase):
         store, cluster = self.dir / "store/v2", "m1=http://127.0.0.1:2380,m2=http://127.0.0.1:2381"
         store.mkdir(parents=True)
         shutil.copy(full, store)
-        self.drive("restore", store.parent, self.dir / "ours", "m1", cluster, "token")
+        self.restore(store.parent, self.dir / "ours", "m1", cluster, "token")
         subprocess.run([ETCDCTL, "snapshot", "restore", str(full), "--data-dir", str(self.dir / "theirs"), "--name", "m1",
                         "--initial-cluster", cluster, "--initial-cluster-token", "token",
                         "--initial-advertise-peer-urls", "http://127.0.0.1:2380"],
@@ -245,11 +250,13 @@ class SameHistoryTest(RestoreCase):
         bbolt_check(self, copy.data / "member/snap/db")
 
     def compacted(self, store, minor, seed):
-        small = self.dir / f"small-{minor}-{seed}/v2"
-        small.mkdir(parents=True)
-        report = self.drive("compact", store, small / "full")
-        (small / "full").rename(small / f"Full-00000000-{report['revision']:08d}-1")
-        return self.restored(small.parent, minor, f"compacted-{minor}-{seed}")
+        small = self.dir / f"small-{minor}-{seed}"
+        shutil.copytree(store, small)
+        report = self.backup("compact", small)
+        for path in (small / "v2").iterdir():
+            if path != small / report["object"]:
+                path.unlink()
+        return self.restored(small, minor, f"compacted-{minor}-{seed}")
 
     def test_hash_is_equal(self):
         for minor in sorted(ETCD):
