@@ -2,15 +2,14 @@
 
 #include "plugins/steward-bridge/stream/base64.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <optional>
 
 namespace capstan::steward {
 namespace {
 
 constexpr std::size_t kMessageBytesMax = 512;
-constexpr std::string_view kBlob = "\"blob\":\"";
-constexpr std::string_view kRemaining = "\"remaining_bytes\":\"";
-
 // Codes of gRPC.
 constexpr std::int64_t kCancelled = 1, kDeadline = 4, kDenied = 7, kExhausted = 8, kRange = 11,
                        kUnauthenticated = 16;
@@ -24,15 +23,50 @@ Result<void> append_decoded(std::string_view text, std::string& out) {
     return ok();
 }
 
-// The text behind `name` up to its closing quote; base64 and digits have no escapes.
-std::string_view quoted_after(std::string_view line, std::string_view name) {
-    const std::size_t at = line.find(name);
-    if (at == std::string_view::npos) {
-        return {};
+struct SnapshotPiece {
+    std::string_view remaining, blob;
+};
+
+// A line exactly as every etcd writes it; nullopt: only a parser can tell what this is.
+std::optional<SnapshotPiece> plain_piece(std::string_view line) {
+    constexpr std::string_view kBegin = "{\"result\":{\"", kMiddle = ":\"", kNext = ",\"";
+    SnapshotPiece piece;
+    if (!line.starts_with(kBegin) || line.find('\\') != std::string_view::npos) {
+        return std::nullopt;
     }
-    const std::size_t begin = at + name.size();
-    const std::size_t end = line.find('"', begin);
-    return end == std::string_view::npos ? std::string_view() : line.substr(begin, end - begin);
+    line.remove_prefix(kBegin.size());
+    while (true) {
+        const std::string_view name = line.substr(0, line.find('"'));
+        line.remove_prefix(std::min(line.size(), name.size() + 1));
+        if (!line.starts_with(kMiddle)) {
+            return std::nullopt;
+        }
+        line.remove_prefix(kMiddle.size());
+        const std::string_view value = line.substr(0, line.find('"'));
+        line.remove_prefix(std::min(line.size(), value.size() + 1));
+        std::string_view* const known = name == "blob"              ? &piece.blob
+                                        : name == "remaining_bytes" ? &piece.remaining
+                                                                    : nullptr;
+        if (known == nullptr ? name != "version" : !known->empty()) {
+            return std::nullopt;
+        }
+        if (known != nullptr) {
+            *known = value;
+        }
+        if (line == "}}") {
+            return piece;
+        }
+        if (!line.starts_with(kNext)) {
+            return std::nullopt;
+        }
+        line.remove_prefix(kNext.size());
+    }
+}
+
+bool read_number(std::string_view text, std::uint64_t& number) {
+    number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return text.empty() || (error == std::errc{} && end == text.data() + text.size());
 }
 
 }  // namespace
@@ -68,12 +102,10 @@ Error gateway_error(const json::View& error) {
 }
 
 Result<void> read_snapshot_line(std::string_view line, std::string& out, std::uint64_t& remaining) {
-    // As every etcd writes it: found without a tree, as this is most of the time a snapshot takes.
-    if (line.starts_with("{\"result\":{") && line.find('\\') == std::string_view::npos) {
-        const std::string_view left = quoted_after(line, kRemaining);
-        remaining = 0;
-        std::from_chars(left.data(), left.data() + left.size(), remaining);
-        return append_decoded(quoted_after(line, kBlob), out);
+    // Without a tree, as this is most of the time a snapshot takes.
+    const auto piece = plain_piece(line);
+    if (piece && !piece->blob.empty() && read_number(piece->remaining, remaining)) {
+        return append_decoded(piece->blob, out);
     }
     CAPSTAN_TRY(const json::Value parsed, json::parse(line));
     const json::View root(parsed);

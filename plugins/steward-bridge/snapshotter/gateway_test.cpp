@@ -101,6 +101,8 @@ TEST(SnapshotLine, IsDecodedWithAndWithoutATree) {
          {R"({"result":{"remaining_bytes":"64","blob":"YWJj"}})",
           R"({"result":{"blob":"YWJj","remaining_bytes":"64","version":"3.6.0"}})",
           R"({ "result" : {"remaining_bytes":"64", "blob" : "YWJj"}})",
+          R"({"result":{"x":"1","remaining_bytes":"64","blob":"YWJj"}})",
+          R"({"result":{"x":{"blob":"AAAA"},"remaining_bytes":"64","blob":"YWJj"}})",
           R"({"result":{"remaining_bytes":"64","blob":"YWJj","version":"a\"b"}})"}) {
         std::string out = "x";
         std::uint64_t remaining = 1;
@@ -114,6 +116,8 @@ TEST(SnapshotLine, IsDecodedWithAndWithoutATree) {
 TEST(SnapshotLine, RefusesWhatIsNoPiece) {
     for (const char* line : {R"({"result":{"blob":"YWJ"}})",
                              R"({"result":{"blob":"YW c"}})",
+                             R"({"result":{"remaining_bytes":"6x","blob":"YWJj"}})",
+                             R"({"result":{"blob":"YWJj"}},)",
                              R"({"error":{"grpc_code":14,"message":"stopped"}})",
                              R"(nonsense)"}) {
         std::string out;
