@@ -23,6 +23,7 @@ namespace capstan::launcher {
 Launcher::Launcher(Options options)
     : options_(std::move(options)),
       marker_path_(options_.exit_marker),
+      learner_path_(options_.run_dir + "/learner"),
       fsm_(read_small_file(marker_path_),
            std::to_string(::getpid()) + "-" + std::to_string(::time(nullptr))) {}
 
@@ -186,8 +187,9 @@ int Launcher::run() {
             perform(fsm_.on_reply(reply.status, reply.body));
         }
         if (health_.active() && health_.step(entries[2].revents, now, reply)) {
-            perform(fsm_.on_health(reply.status == 200 &&
-                                   reply.body.find("\"true\"") != std::string::npos));
+            const bool healthy =
+                reply.status == 200 && reply.body.find("\"true\"") != std::string::npos;
+            perform(fsm_.on_health(healthy, ::access(learner_path_.c_str(), F_OK) == 0));
         }
         listener_.step(entries, now, [this](std::string_view method, std::string_view path) {
             return answer(method, path);

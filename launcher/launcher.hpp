@@ -33,6 +33,7 @@ private:
 
     Options options_;
     std::string marker_path_;
+    std::string learner_path_;  // there while the steward says: no vote yet
     LauncherFsm fsm_;
     Listener listener_;
     Fetch steward_, health_;

@@ -116,20 +116,22 @@ Actions LauncherFsm::on_timer() {
     return {};
 }
 
-Actions LauncherFsm::on_health(bool healthy) {
+Actions LauncherFsm::on_health(bool healthy, bool learner) {
     if (state_ != State::running) {
         return {};
     }
     Actions actions;
-    if (healthy != healthy_) {
-        actions.push_back(log(healthy ? "etcd is ready" : "etcd does not answer"));
+    const bool serves = healthy && !learner;
+    if (serves != healthy_) {
+        actions.push_back(log(serves ? "etcd is ready" : "etcd does not answer"));
     }
-    healthy_ = healthy;
+    healthy_ = serves;
+    waiting_for_ = healthy && learner ? "the cluster to give this member a vote" : "etcd to answer";
     if (healthy && marker_present_) {  // from here on only a clean stop writes it again
         marker_present_ = false;
         actions.push_back({Kind::remove_marker, {}, {}, 0});
     }
-    actions.push_back(timer(healthy ? kHealthPeriod : kPollPeriod));
+    actions.push_back(timer(serves ? kHealthPeriod : kPollPeriod));
     return actions;
 }
 

@@ -48,7 +48,8 @@ public:
 
     Actions start();
     Actions on_reply(int status, std::string_view body);  // status 0: no answer
-    Actions on_health(bool healthy);
+    // `learner`: etcd answers, but has no vote yet and serves no clients.
+    Actions on_health(bool healthy, bool learner = false);
     Actions on_timer();
     Actions on_child_exit(bool clean, int code);  // clean: code 0 or ended by the SIGTERM we sent
     Actions on_terminate(std::string_view signal_text);  // "terminated" or "interrupt"

@@ -98,6 +98,21 @@ TEST(LauncherFsm, RemovesTheMarkerOnlyOnceEtcdIsReady) {
     EXPECT_EQ(find(fsm.on_health(true), Kind::remove_marker), nullptr);
 }
 
+TEST(LauncherFsm, IsNotReadyBeforeItsMemberVotes) {
+    LauncherFsm fsm("terminated", "r");
+    fsm.start();
+    fsm.on_reply(200, "");
+    fsm.on_reply(200, "Successful");
+    fsm.on_reply(200, "name: a");
+    // what runs can be ended uncleanly from here on
+    EXPECT_NE(find(fsm.on_health(true, true), Kind::remove_marker), nullptr);
+    EXPECT_FALSE(fsm.ready());
+    EXPECT_EQ(fsm.why_not_ready(), "waiting for the cluster to give this member a vote");
+    EXPECT_EQ(find(fsm.on_health(true, true), Kind::log), nullptr);
+    fsm.on_health(true);
+    EXPECT_TRUE(fsm.ready());
+}
+
 TEST(LauncherFsm, WritesTheMarkerBeforeItStopsEtcdAndExitsZero) {
     LauncherFsm fsm = running();
     const Actions stopping = fsm.on_terminate("terminated");

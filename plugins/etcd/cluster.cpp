@@ -105,6 +105,7 @@ Result<Cluster> resolve(const api::Etcd& etcd, const Settings& settings) {
     cluster.peer_port = spec.etcd.server_port.value_or(cluster.peer_port);
     cluster.api_port = spec.backup.port.value_or(cluster.api_port);
     cluster.launcher_port = spec.etcd.wrapper_port.value_or(cluster.launcher_port);
+    cluster.health_port = cluster.launcher_port + 1;
     if (spec.etcd.quota) {
         auto bytes = api::quantity(*spec.etcd.quota);
         if (!bytes) {
@@ -134,8 +135,8 @@ Result<Cluster> resolve(const api::Etcd& etcd, const Settings& settings) {
         cluster.members.push_back({
             prefix + pod,
             pod,
-            "http://" + host + ":" + std::to_string(cluster.peer_port),
-            "http://" + host + ":" + std::to_string(cluster.client_port),
+            cluster.peer_scheme() + host + ":" + std::to_string(cluster.peer_port),
+            cluster.client_scheme() + host + ":" + std::to_string(cluster.client_port),
         });
     }
     return cluster;
@@ -163,9 +164,59 @@ std::optional<Refusal> refused_store(const api::Etcd& etcd) {
     return std::nullopt;
 }
 
+// Names of the Secrets that a TLS block lacks; "" when it is complete.
+std::string missing_secret(const api::CaSecretReference& ca,
+                           const api::SecretReference& server,
+                           const std::optional<api::SecretReference>& client) {
+    return ca.name.value_or("").empty()                  ? "tlsCASecretRef.name"
+           : server.name.value_or("").empty()            ? "serverTLSSecretRef.name"
+           : client && client->name.value_or("").empty() ? "clientTLSSecretRef.name"
+                                                         : "";
+}
+
+std::optional<Refusal> refused_tls(const api::EtcdSpec& spec,
+                                   const std::vector<api::EtcdMember>& members) {
+    if (spec.backup.tls) {
+        return Refusal{"TLSNotSupported",
+                       "spec.backup.tls asks for TLS, which this version cannot set up yet for the "
+                       "sidecar's own port"};
+    }
+    const auto& client = spec.etcd.client_url_tls;
+    const auto& peer = spec.etcd.peer_url_tls;
+    const std::string client_lacks = client ? missing_secret(client->tls_ca_secret_ref,
+                                                             client->server_tls_secret_ref,
+                                                             client->client_tls_secret_ref)
+                                            : "";
+    if (!client_lacks.empty()) {
+        return Refusal{"TLSIncomplete", "spec.etcd.clientUrlTls." + client_lacks + " is missing"};
+    }
+    if (client && !client->client_tls_secret_ref) {
+        return Refusal{"TLSIncomplete",
+                       "spec.etcd.clientUrlTls.clientTLSSecretRef is missing; the steward needs a "
+                       "client pair to talk to its member"};
+    }
+    const std::string peer_lacks =
+        peer ? missing_secret(peer->tls_ca_secret_ref, peer->server_tls_secret_ref, {}) : "";
+    if (!peer_lacks.empty()) {
+        return Refusal{"TLSIncomplete", "spec.etcd.peerUrlTls." + peer_lacks + " is missing"};
+    }
+    for (const api::EtcdMember& member : members) {
+        if (member.status && member.status->peer_tls_enabled &&
+            *member.status->peer_tls_enabled != peer.has_value()) {
+            return Refusal{"PeerTLSChangeNotSupported",
+                           "spec.etcd.peerUrlTls was " + std::string(peer ? "added" : "removed") +
+                               ", which this version cannot do for a running cluster; take the "
+                               "change back"};
+        }
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
-std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate) {
+std::optional<Refusal> refusal(const api::Etcd& etcd,
+                               bool member_gate,
+                               const std::vector<api::EtcdMember>& members) {
     const api::EtcdSpec& spec = etcd.spec;
     if (!member_gate) {
         return Refusal{"GateDisabled",
@@ -173,13 +224,8 @@ std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate) {
                        "version runs clusters only with it on; set "
                        "plugins.etcd.featureGates.EtcdMember to true"};
     }
-    const char* tls = spec.etcd.client_url_tls ? "spec.etcd.clientUrlTls"
-                      : spec.etcd.peer_url_tls ? "spec.etcd.peerUrlTls"
-                      : spec.backup.tls        ? "spec.backup.tls"
-                                               : nullptr;
-    if (tls != nullptr) {
-        return Refusal{"TLSNotSupported",
-                       std::string(tls) + " asks for TLS, which this version cannot set up yet"};
+    if (auto tls = refused_tls(spec, members)) {
+        return tls;
     }
     if (auto store = refused_store(etcd)) {
         return store;

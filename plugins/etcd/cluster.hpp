@@ -4,6 +4,7 @@
 #pragma once
 
 #include "api/etcd.hpp"
+#include "api/etcd_member.hpp"
 
 #include <cstdint>
 #include <string>
@@ -34,6 +35,8 @@ inline constexpr std::string_view kDataMount = "/var/etcd/data";
 inline constexpr std::string_view kDataDir = "/var/etcd/data/new.etcd";
 inline constexpr std::string_view kRunDir = "/var/run/capstan";
 inline constexpr std::string_view kBinDir = "/opt/capstan";
+// in memory; the steward writes it from the Secrets of the spec
+inline constexpr std::string_view kTlsDir = "/var/run/capstan/tls";
 
 inline constexpr std::int32_t kReplicasMax = 9;  // raft groups beyond this only get slower
 
@@ -66,6 +69,7 @@ struct Cluster {
     std::int32_t peer_port{2380};
     std::int32_t api_port{8080};
     std::int32_t launcher_port{9095};
+    std::int32_t health_port{9096};  // etcd's /health and /metrics inside the pod, without TLS
     std::int64_t quota_bytes{8589934592};
     std::string etcd_image;
     std::string steward_image;
@@ -75,6 +79,10 @@ struct Cluster {
     std::string storage_capacity;
     bool automount_token{true};
 
+    bool client_tls() const { return etcd->spec.etcd.client_url_tls.has_value(); }
+    bool peer_tls() const { return etcd->spec.etcd.peer_url_tls.has_value(); }
+    std::string client_scheme() const { return client_tls() ? "https://" : "http://"; }
+    std::string peer_scheme() const { return peer_tls() ? "https://" : "http://"; }
     std::string client_service() const { return name + "-client"; }
     std::string peer_service() const { return name + "-peer"; }
     std::string config_map() const { return name + "-config"; }
@@ -97,7 +105,9 @@ struct Refusal {
     std::string reason;   // condition reason, TitleCase
     std::string message;  // one sentence
 };
-// What keeps the Etcd from being carried out at all; nullopt: nothing.
-std::optional<Refusal> refusal(const api::Etcd& etcd, bool member_gate);
+// What keeps the Etcd from being carried out at all; nullopt: nothing. `members`: those there are.
+std::optional<Refusal> refusal(const api::Etcd& etcd,
+                               bool member_gate,
+                               const std::vector<api::EtcdMember>& members = {});
 
 }  // namespace capstan::etcd

@@ -28,8 +28,10 @@ json::Value common(const Cluster& cluster) {
         {"auto-compaction-mode",
          to_string(shared.auto_compaction_mode.value_or(api::CompactionMode::periodic))},
         {"auto-compaction-retention", shared.auto_compaction_retention.value_or("30m")},
-        {"listen-peer-urls", "http://0.0.0.0:" + std::to_string(cluster.peer_port)},
-        {"listen-client-urls", "http://0.0.0.0:" + std::to_string(cluster.client_port)},
+        {"listen-peer-urls",
+         cluster.peer_scheme() + "0.0.0.0:" + std::to_string(cluster.peer_port)},
+        {"listen-client-urls",
+         cluster.client_scheme() + "0.0.0.0:" + std::to_string(cluster.client_port)},
         {"next-cluster-version-compatible", true},
     };
     if (spec.etcd.backend_bbolt_freelist_type) {
@@ -37,6 +39,34 @@ json::Value common(const Cluster& cluster) {
                    to_string(*spec.etcd.backend_bbolt_freelist_type));
     }
     return config;
+}
+
+json::Value security(std::string_view kind) {
+    const std::string directory = std::string(kTlsDir) + "/" + std::string(kind);
+    return {
+        {"cert-file", directory + "/tls.crt"},
+        {"key-file", directory + "/tls.key"},
+        {"client-cert-auth", true},
+        {"trusted-ca-file", directory + "/ca.crt"},
+        {"auto-tls", false},
+    };
+}
+
+void add_security(const Cluster& cluster, json::Value& config) {
+    if (cluster.client_tls()) {
+        json::Value client = security("client");
+        // The gateway calls its own member as a client, and a server's pair may not do that.
+        client.set("client-cert-file", std::string(kTlsDir) + "/client/client.crt");
+        client.set("client-key-file", std::string(kTlsDir) + "/client/client.key");
+        config.set("client-transport-security", std::move(client));
+    }
+    if (cluster.peer_tls()) {
+        json::Value peer = security("peer");
+        if (cluster.etcd->spec.etcd.peer_url_tls->skip_client_san_verification.value_or(false)) {
+            peer.set("skip-client-san-verification", true);
+        }
+        config.set("peer-transport-security", std::move(peer));
+    }
 }
 
 }  // namespace
@@ -66,6 +96,9 @@ json::Value member_config(const Cluster& cluster, const Member& member) {
     // Nanoseconds; the watch for delta snapshots lives on these. A duration
     // as text would stop etcd.
     config.set("experimental-watch-progress-notify-interval", 5'000'000'000);
+    // For the launcher, which speaks no TLS.
+    config.set("listen-metrics-urls", "http://127.0.0.1:" + std::to_string(cluster.health_port));
+    add_security(cluster, config);
     return config;
 }
 

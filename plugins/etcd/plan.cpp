@@ -261,7 +261,7 @@ Result<Plan> make_plan(const World& world, const Settings& settings) {
     if (!settings.auto_reconcile && !asked_for(etcd) && !never) {
         return Plan{};
     }
-    if (const auto why = refusal(etcd, world.member_gate)) {
+    if (const auto why = refusal(etcd, world.member_gate, world.members)) {
         return refuse(world, *why, "ERR_SPEC_NOT_SUPPORTED");
     }
     auto cluster = resolve(etcd, settings);

@@ -178,11 +178,20 @@ INSTANTIATE_TEST_SUITE_P(
                    "ERR_SPEC_NOT_SUPPORTED"},
         RefusedRow{"client_tls",
                    [](World& w) { w.etcd.spec.etcd.client_url_tls.emplace(); },
-                   "TLSNotSupported",
+                   "TLSIncomplete",
                    "ERR_SPEC_NOT_SUPPORTED"},
         RefusedRow{"peer_tls",
                    [](World& w) { w.etcd.spec.etcd.peer_url_tls.emplace(); },
-                   "TLSNotSupported",
+                   "TLSIncomplete",
+                   "ERR_SPEC_NOT_SUPPORTED"},
+        RefusedRow{"peer_tls_of_a_running_cluster",
+                   [](World& w) {
+                       auto& peer = w.etcd.spec.etcd.peer_url_tls.emplace();
+                       peer.tls_ca_secret_ref.name = "ca";
+                       peer.server_tls_secret_ref.name = "server";
+                       w.members.emplace_back().status.emplace().peer_tls_enabled = false;
+                   },
+                   "PeerTLSChangeNotSupported",
                    "ERR_SPEC_NOT_SUPPORTED"},
         RefusedRow{"backup_tls",
                    [](World& w) { w.etcd.spec.backup.tls.emplace(); },

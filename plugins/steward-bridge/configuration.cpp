@@ -29,6 +29,24 @@ Result<Identity> Identity::from_environment() {
     return identity;
 }
 
+namespace {
+
+Result<std::optional<TlsGroup>> parse_tls(const json::View& view) {
+    if (!view.present()) {
+        return std::optional<TlsGroup>();
+    }
+    TlsGroup group;
+    CAPSTAN_TRY(const std::string_view ca, view["caSecret"].as_string());
+    CAPSTAN_TRY(const std::string_view server, view["serverSecret"].as_string());
+    group.ca_secret = ca;
+    group.ca_key = view["caKey"].string_or("ca.crt");
+    group.server_secret = server;
+    group.client_secret = view["clientSecret"].string_or("");
+    return std::optional(std::move(group));
+}
+
+}  // namespace
+
 Result<Configuration> Configuration::parse(std::string_view text, const std::string& member) {
     CAPSTAN_TRY(const json::Value root, json::parse(text));
     const json::View view(root);
@@ -54,11 +72,25 @@ Result<Configuration> Configuration::parse(std::string_view text, const std::str
         return fail(view["heartbeat"].error("not a duration of at least 1s"));
     }
     out.heartbeat = *heartbeat;
+    CAPSTAN_TRY(out.client_tls, parse_tls(view["tls"]["client"]));
+    CAPSTAN_TRY(out.peer_tls, parse_tls(view["tls"]["peer"]));
     const json::View own = view["members"][member];
     CAPSTAN_TRY(const std::string_view hash, own["configHash"].as_string());
     out.config_hash = hash;
     CAPSTAN_TRY(own["config"].as_object());
     out.etcd = *own["config"].value();
+    for (const json::Member& each : view["members"].object()) {
+        const std::string_view url =
+            json::View(each.value)["config"]["advertise-client-urls"].string_or("");
+        if (each.key == member) {
+            out.own_client_url = url;
+        } else if (!url.empty()) {
+            out.peer_endpoints.emplace_back(url);
+        }
+    }
+    if (view["backup"].present()) {
+        out.backup = *view["backup"].value();
+    }
     return out;
 }
 

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,15 +26,26 @@ struct Identity {
     static Result<Identity> from_environment();
 };
 
+// Secrets of one kind of connection. The pairs are under tls.crt and tls.key.
+struct TlsGroup {
+    std::string ca_secret, ca_key;  // authority, and its key in the Secret
+    std::string server_secret;
+    std::string client_secret;  // "": none
+};
+
 struct Configuration {
     std::int64_t replicas{1};
     std::uint16_t launcher_port{9095};
     std::string local_endpoint;                  // this member's client URL
     std::vector<std::string> service_endpoints;  // client URLs that reach any member
+    std::vector<std::string> peer_endpoints;     // client URLs of the other members
+    std::string own_client_url;                  // as this member advertises it
     std::string data_dir;
     std::chrono::nanoseconds heartbeat{std::chrono::seconds(10)};
     std::string config_hash;
-    json::Value etcd;  // complete etcd configuration of this member
+    std::optional<TlsGroup> client_tls, peer_tls;
+    json::Value etcd;    // complete etcd configuration of this member
+    json::Value backup;  // of the Etcd: where backups are, null without
 
     // `text`: value of the ConfigMap key. Errors: invalid, with the field's path.
     static Result<Configuration> parse(std::string_view text, const std::string& member);

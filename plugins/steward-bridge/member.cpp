@@ -101,4 +101,14 @@ std::optional<EtcdStatus> Member::status() const {
     return status_;
 }
 
+void Member::set_client_tls(HttpTls tls) {
+    const std::lock_guard lock(mutex_);
+    client_tls_ = std::move(tls);
+}
+
+HttpTls Member::client_tls() const {
+    const std::lock_guard lock(mutex_);
+    return client_tls_;
+}
+
 }  // namespace capstan::steward

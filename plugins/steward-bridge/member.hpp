@@ -57,6 +57,10 @@ public:
     void set_backup_report(BackupReport report);  // wakes the member service
     BackupReport backup_report() const;
 
+    // For client URLs of etcd: authority and client pair. Empty without TLS.
+    void set_client_tls(HttpTls tls);
+    HttpTls client_tls() const;
+
 private:
     const Identity identity_;
     const std::string token_;
@@ -69,6 +73,7 @@ private:
     std::optional<std::string> etcd_config_;
     std::optional<EtcdStatus> status_;
     BackupReport backup_report_;
+    HttpTls client_tls_;
 };
 
 }  // namespace capstan::steward

@@ -1,9 +1,11 @@
 #include "plugins/steward-bridge/member_service.hpp"
 
+#include "plugins/steward-bridge/data/data_aside.hpp"
 #include "plugins/steward-bridge/files.hpp"
-#include "plugins/steward-bridge/render.hpp"
+#include "plugins/steward-bridge/membership.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace capstan::steward {
@@ -12,9 +14,14 @@ namespace {
 constexpr std::string_view kMemberGvk = "druid.gardener.cloud/v1alpha1/EtcdMember";
 constexpr std::string_view kMemberGk = "druid.gardener.cloud/EtcdMember";
 constexpr std::string_view kConfigHashAnnotation = "druid.gardener.cloud/config-hash";
-constexpr std::string_view kLearnerAnnotation = "druid.gardener.cloud/create-as-learner";
-constexpr std::string_view kInitialised = "Initialized";
 constexpr std::string_view kSnapshotsTaken = "SnapshotsTaken";
+
+// The gateway answers, and what it says is that etcd hung up on it.
+bool needs_client_usage(const Error& error) {
+    return error.message.find("HTTP 503") != std::string::npos &&
+           (error.message.find("bad certificate") != std::string::npos ||
+            error.message.find("authentication handshake failed") != std::string::npos);
+}
 
 }  // namespace
 
@@ -27,10 +34,11 @@ Result<void> MemberService::run(Call& call) {
             answered_since_start_ = false;
             active_.reset();
             member_.set_status(std::nullopt);
-            pending_ = std::move(request);
+            start_.begin(*request);
+            pending_ = true;
         }
         if (pending_) {
-            initialise(call, *pending_);
+            initialise(call);
         } else {
             probe(call);
             follow_configuration(call);
@@ -46,9 +54,14 @@ Result<void> MemberService::run(Call& call) {
 
 MonotonicTime MemberService::next_look(Call& call) const {
     if (pending_) {
-        return call.now() + kRetryWait;
+        return call.now() + start_.pause();
     }
-    return call.now() + (active_ && !answered_since_start_ ? kProbeStarting : kProbeRunning);
+    if (!active_ || (answered_since_start_ && status_.state() == api::MemberState::started)) {
+        return call.now() + kProbeRunning;
+    }
+    const bool learner = answered_since_start_ && promote_at_ > call.now();
+    return learner ? std::min(promote_at_, call.now() + kProbeRunning)
+                   : call.now() + kProbeStarting;
 }
 
 // What an earlier steward of this member reported. Without the API this waits: nothing
@@ -82,152 +95,57 @@ Result<Configuration> MemberService::read_configuration(Call& call) {
     return parsed;
 }
 
-StartFacts::List MemberService::find_self(Call& call,
-                                          const Configuration& configuration,
-                                          const PodMap& map) {
-    Gateway gateway(call);
-    for (const std::string& endpoint : configuration.service_endpoints) {
-        for (const std::string& address : map.urls(endpoint)) {
-            const auto members = gateway.member_list(address, kProbeTimeout);
-            if (!members) {
-                continue;
-            }
-            const json::View own_urls =
-                json::View(configuration.etcd)["initial-advertise-peer-urls"];
-            const auto own_url = map.url(own_urls.string_or(""));
-            for (const ListedMember& member : members.value()) {
-                const bool mine = member.name == member_.identity().member ||
-                                  (own_url && std::find(member.peer_urls.begin(),
-                                                        member.peer_urls.end(),
-                                                        own_url.value()) != member.peer_urls.end());
-                if (mine) {
-                    return member.started ? StartFacts::List::member
-                                          : StartFacts::List::member_never_started;
-                }
-            }
-            return StartFacts::List::not_member;
-        }
-    }
-    return StartFacts::List::unreachable;
+// Put by who added this member to a running cluster, removed by this steward when it votes.
+bool MemberService::learner_mark(Call& call) const {
+    const auto object = call.cache().get_value(kMemberGk, member_.identity().member_key());
+    return object &&
+           json::View(object.value())["metadata"]["annotations"][kLearnerAnnotation].string_or(
+               "") == "true";
 }
 
-StartFacts MemberService::gather(Call& call,
-                                 const Configuration& configuration,
-                                 const PodMap& map) {
-    StartFacts facts;
-    facts.replicas = configuration.replicas;
-    facts.has_record = status_.has_record();
-    if (!facts.has_record) {
-        // The lease is the older witness: an EtcdMember may have been deleted and made again.
-        const auto lease =
-            call.client().get("coordination.k8s.io/v1/Lease", member_.identity().member_key());
-        facts.has_record = lease && lease.value().text("/spec/holderIdentity").has_value();
-    }
-    facts.data = inspect_data_directory(map.path(configuration.data_dir));
-    facts.list = find_self(call, configuration, map);
-    return facts;
-}
-
-void MemberService::initialise(Call& call, const RunRequest& request) {
-    const WallTime now = call.wall_now();
-    const auto wait_for = [&](const std::string& reason, const std::string& message) {
-        status_.condition(kInitialised, reason, message, now);
-        if (message != last_problem_) {
-            call.log(
-                LogLevel::info, "initialisation waits", {{"reason", reason}, {"message", message}});
-            last_problem_ = message;
-        }
-    };
+void MemberService::initialise(Call& call) {
     const auto map = PodMap::load();
     if (!map) {
-        return wait_for("PodMapUnreadable", map.error().message);
+        return start_.wait_for(call, "PodMapUnreadable", map.error().message);
     }
     auto configuration = read_configuration(call);
-    if (!configuration || !status_loaded_) {
-        // With the API out of reach a restart goes on from the last good set (the data is
-        // there, the cluster runs).
+    std::optional<MemberStart::Ended> ended;
+    if (configuration && status_loaded_) {
+        ended = start_.look(call, configuration.value(), map.value(), learner_mark(call));
+    } else {
+        const Error why = configuration ? Error{Code::unavailable,
+                                                "own EtcdMember is not known yet",
+                                                std::chrono::milliseconds{0}}
+                                        : configuration.error();
         const auto last_good =
             read_file(map.value().path(member_.identity().run_dir) + "/etcd.conf.yaml");
-        if (last_good && !configuration && configuration.error().code != Code::invalid) {
-            call.log(LogLevel::warn,
-                     "the API cannot be read, starting from the last good configuration",
-                     {{"error", configuration.error().message}});
-            pending_.reset();
-            member_.finish_run(RunState::successful, last_good.value());
-            return;
+        if (!last_good || why.code == Code::invalid) {
+            return start_.wait_for(call, "ConfigurationUnreadable", why.message);
         }
-        return wait_for(
-            "ConfigurationUnreadable",
-            configuration ? "own EtcdMember is not known yet" : configuration.error().message);
+        ended = start_.look_without_api(call, last_good.value(), why);
     }
-    if (!status_.state()) {
-        const bool single = configuration.value().replicas == 1;
-        status_.enter(api::MemberState::new_,
-                      std::nullopt,
-                      single ? "NewSingleNodeClusterCreated" : "NewClusterCreated",
-                      {},
-                      now);
+    if (ended) {
+        finish_start(call,
+                     *ended,
+                     configuration && status_loaded_
+                         ? std::optional(std::move(configuration).value())
+                         : std::nullopt);
     }
-    const StartFacts facts = gather(call, configuration.value(), map.value());
-    if (facts.data.state != DataDirectory::State::missing) {
-        status_.enter(api::MemberState::initializing,
-                      request.full ? api::MemberSubState::db_validation_full
-                                   : api::MemberSubState::db_validation_sanity,
-                      request.full ? "DetectedPreviousUncleanExit" : "DetectedPreviousCleanExit",
-                      {},
-                      now);
-    }
-    const StartDecision decision = decide_start(facts);
-    switch (decision.what) {
-        case StartDo::start:
-        case StartDo::bootstrap:
-        case StartDo::join: return prepare(call, configuration.value(), map.value(), decision);
-        case StartDo::wait: return wait_for(decision.reason, decision.message);
-        case StartDo::fail:
-        case StartDo::rejoin_learner:
-        case StartDo::become_learner:
-        case StartDo::restore: break;
-    }
-    const bool later = decision.what != StartDo::fail;
-    const std::string message =
-        decision.message + (later ? "; this version of the steward cannot repair that" : "");
-    status_.condition(kInitialised, decision.reason, message, now);
-    call.log(LogLevel::error,
-             "the member cannot start",
-             {{"reason", decision.reason}, {"message", message}});
-    pending_.reset();
-    member_.finish_run(RunState::failed, {});
 }
 
-void MemberService::prepare(Call& call,
-                            const Configuration& configuration,
-                            const PodMap& map,
-                            const StartDecision& decision) {
-    const WallTime now = call.wall_now();
-    auto rendered = render_etcd_config(configuration.etcd, map, decision.what == StartDo::join);
-    if (!rendered) {
-        status_.condition(kInitialised, "ConfigurationNotRendered", rendered.error().message, now);
-        return;  // a peer without an address yet: look again
+void MemberService::finish_start(Call& call,
+                                 const MemberStart::Ended& ended,
+                                 std::optional<Configuration> configuration) {
+    pending_ = false;
+    if (ended.successful) {
+        active_ = std::move(configuration);  // without the API: learned when it is back
+        requested_hash_ = active_ ? active_->config_hash : std::string();
+        promote_pause_ = kPromoteFirst;
+        promote_at_ = call.now();
+        tidied_ = false;
     }
-    const auto stored =
-        write_file(map.path(member_.identity().run_dir) + "/etcd.conf.yaml", rendered.value());
-    if (!stored) {
-        status_.condition(kInitialised, "ConfigurationNotStored", stored.error().message, now);
-        return;
-    }
-    call.log(LogLevel::info,
-             "member is ready to start",
-             {{"how",
-               decision.what == StartDo::bootstrap ? "bootstrap"
-               : decision.what == StartDo::join    ? "join"
-                                                   : "start"},
-              {"configHash", configuration.config_hash}});
-    status_.condition(kInitialised, {}, {}, now);
-    last_problem_.clear();
-    active_ = configuration;
-    requested_hash_ = configuration.config_hash;
-    pending_.reset();
-    member_.finish_run(RunState::successful, std::move(rendered).value());
+    member_.finish_run(ended.successful ? RunState::successful : RunState::failed,
+                       ended.etcd_config);
 }
 
 std::string MemberService::advertised(const PodMap& map) const {
@@ -252,9 +170,18 @@ void MemberService::probe(Call& call) {
     if (!endpoint) {
         return;
     }
-    auto seen = Gateway(call).status(endpoint.value(), kProbeTimeout);
+    start_.tls().keep_fresh(call, *active_, map.value());
+    auto seen = Gateway(call, member_.client_tls()).status(endpoint.value(), kProbeTimeout);
     if (!seen) {
         member_.set_status(std::nullopt);
+        if (needs_client_usage(seen.error())) {
+            status_.condition(kInitialised,
+                              "GatewayNeedsClientAuthUsage",
+                              "etcd refuses the calls of its own gateway: before 3.5 it makes them "
+                              "with the server's certificate; remedy: issue that one for client "
+                              "authentication as well, or use etcd 3.5 or newer",
+                              call.wall_now());
+        }
         return;
     }
     if (!answered_since_start_ && seen.value().has_leader) {
@@ -265,8 +192,73 @@ void MemberService::probe(Call& call) {
                   {"cluster", seen.value().cluster_id},
                   {"version", seen.value().version}});
     }
-    status_.observe(seen.value(), {active_->config_hash, advertised(map.value())}, call.wall_now());
+    status_.observe(seen.value(),
+                    {active_->config_hash, advertised(map.value()), active_->peer_tls.has_value()},
+                    call.wall_now());
     member_.set_status(seen.value().has_leader ? std::optional(seen.value()) : std::nullopt);
+    if (seen.value().learner) {
+        promote(call, map.value(), seen.value());
+    } else if (status_.state() == api::MemberState::started && !tidied_) {
+        tidy_up(call, map.value());
+    }
+}
+
+// A learner that has caught up becomes a voting member. Not being in sync is normal for as long as
+// there is data to fetch, so it is asked again, less and less often.
+void MemberService::promote(Call& call, const PodMap& map, const EtcdStatus& seen) {
+    if (call.now() < promote_at_) {
+        return;
+    }
+    promote_at_ = call.now() + promote_pause_;
+    promote_pause_ = std::min(promote_pause_ * 2, kPromoteMax);
+    RunningCluster cluster(call, *active_, map, member_.client_tls());
+    const auto list = cluster.find();
+    if (!list) {
+        return;
+    }
+    // The answer to an earlier try may have been lost.
+    const ListedMember* own = list->by_id(seen.member_id);
+    if (own == nullptr || !own->learner) {
+        return;  // the next look at etcd sees it
+    }
+    const auto promoted = cluster.promote(seen.member_id);
+    if (promoted || promoted.error().code == Code::exists) {
+        call.log(LogLevel::info, "learner is a voting member now", {{"member", seen.member_id}});
+        member_.wake().notify();
+        return;
+    }
+    status_.condition(kInitialised,
+                      promoted.error().code == Code::conflict ? "CatchingUp" : "NotPromotedYet",
+                      promoted.error().message,
+                      call.wall_now());
+}
+
+// The mark goes last: what dies before it starts as a learner again, which is right.
+void MemberService::drop_learner_mark(Call& call) {
+    const json::Value patch = {
+        {"metadata", {{"annotations", {{kLearnerAnnotation, nullptr}}}}},
+    };
+    const auto patched =
+        call.client().patch_merge(kMemberGvk, member_.identity().member_key(), patch);
+    if (!patched) {
+        call.log(LogLevel::warn,
+                 "the learner mark cannot be removed yet",
+                 {{"error", patched.error().message}});
+        return;
+    }
+    call.log(LogLevel::info, "learner mark removed");
+}
+
+// Once the member is Started: nothing of its way there is left behind.
+void MemberService::tidy_up(Call& call, const PodMap& map) {
+    status_.condition(kInitialised, {}, {}, call.wall_now());
+    std::remove(learner_file(map.path(member_.identity().run_dir)).c_str());
+    remove_aside(map.path(active_->data_dir), 1);
+    tidied_ = !learner_mark(call);
+    if (!tidied_) {
+        report(call);  // Started first, then the mark
+        drop_learner_mark(call);
+    }
 }
 
 // A new configuration is applied only when the operator names its hash on this

@@ -1,14 +1,14 @@
 // The member's life: initialisation when its launcher asks, watching etcd while it runs,
 // reporting to EtcdMember.
 //
-// One service on one thread; decisions are in start_plan, member_status and render.
-// Docs: docs/architecture.md.
+// One service on one thread; how a member starts is in member_start and start_plan, what it says of
+// itself in member_status. Docs: docs/architecture.md.
 #pragma once
 
 #include "plugins/steward-bridge/member.hpp"
+#include "plugins/steward-bridge/member_start.hpp"
 #include "plugins/steward-bridge/member_status.hpp"
 #include "plugins/steward-bridge/pod_map.hpp"
-#include "plugins/steward-bridge/start_plan.hpp"
 
 namespace capstan::steward {
 
@@ -16,38 +16,45 @@ inline constexpr std::chrono::milliseconds kProbeTimeout{2'000};
 // until etcd answers for the first time
 inline constexpr std::chrono::milliseconds kProbeStarting{250};
 inline constexpr std::chrono::milliseconds kProbeRunning{2'000};
-// an initialisation that waits looks again
-inline constexpr std::chrono::milliseconds kRetryWait{500};
+// between two tries to become a voting member; doubles
+inline constexpr std::chrono::milliseconds kPromoteFirst{250};
+inline constexpr std::chrono::milliseconds kPromoteMax{5'000};
 
 class MemberService final : public Service {
 public:
     // borrowed; outlives *this
-    explicit MemberService(Member& member) noexcept : member_(member) {}
+    explicit MemberService(Member& member)
+        : member_(member), start_(member, status_, [this](Call& call) { report(call); }) {}
     Result<void> run(Call& call) override;
 
 private:
     Result<Configuration> read_configuration(Call& call);
     void load_status(Call& call);
-    void initialise(Call& call, const RunRequest& request);
-    StartFacts gather(Call& call, const Configuration& configuration, const PodMap& map);
-    StartFacts::List find_self(Call& call, const Configuration& configuration, const PodMap& map);
-    void prepare(Call& call,
-                 const Configuration& configuration,
-                 const PodMap& map,
-                 const StartDecision& decision);
+    void initialise(Call& call);
+    void finish_start(Call& call,
+                      const MemberStart::Ended& ended,
+                      std::optional<Configuration> configuration);
+    bool learner_mark(Call& call) const;
     std::string advertised(const PodMap& map) const;  // requires: active_
     void probe(Call& call);
+    void promote(Call& call, const PodMap& map, const EtcdStatus& seen);
+    void drop_learner_mark(Call& call);
+    void tidy_up(Call& call, const PodMap& map);
     void follow_configuration(Call& call);
     void report(Call& call);
     MonotonicTime next_look(Call& call) const;
 
     Member& member_;
     MemberStatus status_;
+    MemberStart start_;
     bool status_loaded_{false};
-    std::optional<RunRequest> pending_;    // an initialisation that waits for something
+    bool pending_{false};                  // a start is under way, or waits for something
     std::optional<Configuration> active_;  // what etcd was started with
     std::string requested_hash_;           // a restart was asked for with it
     bool answered_since_start_{false};
+    bool tidied_{false};  // since etcd answered
+    std::chrono::milliseconds promote_pause_{kPromoteFirst};
+    MonotonicTime promote_at_{};
     std::string last_problem_;
 };
 

@@ -20,24 +20,31 @@ json::Value facts_of(const api::EtcdMemberStatus& status) {
     return api::encode(plain);
 }
 
-bool same_transitions(const api::EtcdMemberStatus& a, const api::EtcdMemberStatus& b) {
-    return std::equal(a.transitions.begin(),
-                      a.transitions.end(),
-                      b.transitions.begin(),
-                      b.transitions.end(),
-                      [](const api::Transition& x, const api::Transition& y) {
-                          return api::encode(x) == api::encode(y);
-                      });
+template <class T>
+bool same_lists(const std::vector<T>& a, const std::vector<T>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const T& x, const T& y) {
+        return api::encode(x) == api::encode(y);
+    });
 }
 
-bool same_conditions(const api::EtcdMemberStatus& a, const api::EtcdMemberStatus& b) {
-    return std::equal(a.conditions.begin(),
-                      a.conditions.end(),
-                      b.conditions.begin(),
-                      b.conditions.end(),
-                      [](const api::MemberCondition& x, const api::MemberCondition& y) {
-                          return api::encode(x) == api::encode(y);
-                      });
+bool same_restoration(const api::EtcdMemberStatus& a, const api::EtcdMemberStatus& b) {
+    if (!a.last_restoration || !b.last_restoration) {
+        return a.last_restoration.has_value() == b.last_restoration.has_value();
+    }
+    return api::encode(*a.last_restoration) == api::encode(*b.last_restoration);
+}
+
+// Why a member that answers as a voter is Started now.
+const char* reason_to_start(std::optional<MemberState> state,
+                            std::optional<MemberSubState> sub_state) {
+    if (state == MemberState::starting) {
+        return "PromotedAsVotingMember";
+    }
+    if (state != MemberState::initializing) {
+        return "ClusterJoined";
+    }
+    return sub_state == MemberSubState::restoration ? "RestorationSucceeded"
+                                                    : "DBValidationSucceeded";
 }
 
 }  // namespace
@@ -80,7 +87,7 @@ void MemberStatus::observe(const EtcdStatus& status, const Running& running, Wal
     known_.id = status.member_id;
     known_.cluster_id = status.cluster_id;
     known_.etcd_version = status.version;
-    known_.peer_tls_enabled = false;
+    known_.peer_tls_enabled = running.peer_tls;
     if (!running.config_hash.empty()) {
         known_.config_hash = running.config_hash;
     }
@@ -92,7 +99,14 @@ void MemberStatus::observe(const EtcdStatus& status, const Running& running, Wal
     known_.observed_at = to_rfc3339(now);
     known_.db_size_observed_at = to_rfc3339(now);
     if (status.learner) {
-        enter(MemberState::starting, MemberSubState::learner, "JoinedAsLearner", {}, now);
+        if (state() != MemberState::starting || sub_state() != MemberSubState::learner) {
+            const bool restarted = state() == MemberState::initializing;
+            enter(MemberState::starting,
+                  MemberSubState::learner,
+                  restarted ? "LearnerRestarted" : "JoinedAsLearner",
+                  {},
+                  now);
+        }
         return;
     }
     if (!status.has_leader) {
@@ -100,18 +114,79 @@ void MemberStatus::observe(const EtcdStatus& status, const Running& running, Wal
     }
     const MemberSubState role = status.leader ? MemberSubState::leader : MemberSubState::follower;
     if (state() != MemberState::started) {
-        const bool validated = state() == MemberState::initializing;
-        enter(MemberState::started,
-              role,
-              validated ? "DBValidationSucceeded" : "ClusterJoined",
-              {},
-              now);
+        enter(MemberState::started, role, reason_to_start(state(), sub_state()), {}, now);
+        restoration_ends(true, {}, now);
     } else if (sub_state() != role) {
         enter(MemberState::started,
               role,
               status.leader ? "GainedClusterLeadership" : "LostClusterLeadership",
               {},
               now);
+    }
+}
+
+void MemberStatus::restoration_begins(api::RestorationType type, std::string reason, WallTime now) {
+    if (restoring() && known_.last_restoration->type == type) {
+        return;  // the same one, after a restart of the steward or of the member
+    }
+    api::Restoration begun;
+    begun.reason = std::move(reason);
+    begun.start_time = to_rfc3339(now);
+    begun.status = api::TaskStatus::in_progress;
+    begun.type = type;
+    known_.last_restoration = std::move(begun);
+}
+
+void MemberStatus::restoration_ends(bool succeeded, std::string message, WallTime now) {
+    if (!restoring()) {
+        return;
+    }
+    api::Restoration& last = *known_.last_restoration;
+    last.status = succeeded ? api::TaskStatus::succeeded : api::TaskStatus::failed;
+    last.end_time = to_rfc3339(now);
+    if (!message.empty()) {
+        last.message = std::move(message);
+    }
+}
+
+bool MemberStatus::restoring() const {
+    return known_.last_restoration &&
+           known_.last_restoration->status == api::TaskStatus::in_progress;
+}
+
+void MemberStatus::volume_mismatch(const std::string& volume_id,
+                                   const std::string& run,
+                                   WallTime now) {
+    auto& all = known_.volume_mismatches;
+    auto found = std::find_if(
+        all.begin(), all.end(), [&](const auto& one) { return one.volume_id == volume_id; });
+    if (found == all.end()) {
+        if (all.size() >= kMismatchesMax) {
+            all.erase(all.begin());
+        }
+        api::VolumeMismatch added;
+        added.identified_at = to_rfc3339(now);
+        added.num_restarts = 0;
+        added.volume_id = volume_id;
+        all.push_back(std::move(added));
+        mismatch_run_ = run;
+        return;
+    }
+    if (found->fixed_at) {  // it is back
+        found->identified_at = to_rfc3339(now);
+        found->fixed_at.reset();
+    }
+    if (mismatch_run_ != run) {
+        mismatch_run_ = run;
+        found->num_restarts = found->num_restarts.value_or(0) + 1;
+    }
+}
+
+void MemberStatus::volume_matches(WallTime now) {
+    for (api::VolumeMismatch& one : known_.volume_mismatches) {
+        if (!one.fixed_at) {
+            one.fixed_at = to_rfc3339(now);
+        }
     }
 }
 
@@ -143,9 +218,11 @@ void MemberStatus::condition(std::string_view type,
 }
 
 bool MemberStatus::urgent() const {
-    return !same_transitions(known_, written_) || !same_conditions(known_, written_) ||
-           known_.id != written_.id || known_.cluster_id != written_.cluster_id ||
-           known_.config_hash != written_.config_hash;
+    return !same_lists(known_.transitions, written_.transitions) ||
+           !same_lists(known_.conditions, written_.conditions) ||
+           !same_lists(known_.volume_mismatches, written_.volume_mismatches) ||
+           !same_restoration(known_, written_) || known_.id != written_.id ||
+           known_.cluster_id != written_.cluster_id || known_.config_hash != written_.config_hash;
 }
 
 void MemberStatus::backups(const std::optional<api::Snapshots>& snapshots) {

@@ -15,6 +15,7 @@
 namespace capstan::steward {
 
 inline constexpr std::size_t kTransitionsMax = 10;
+inline constexpr std::size_t kMismatchesMax = 10;  // volumes kept in the status
 inline constexpr std::chrono::seconds kWriteGapMin{5};
 // what readers allow; refreshed after half of it
 inline constexpr std::chrono::minutes kFactsAgeMax{10};
@@ -23,6 +24,7 @@ inline constexpr std::chrono::minutes kFactsAgeMax{10};
 struct Running {
     std::string config_hash;
     std::string endpoint;  // advertised client URL
+    bool peer_tls{false};
 };
 
 class MemberStatus {
@@ -45,6 +47,15 @@ public:
                WallTime now);
     // A fresh answer of the running etcd; enters Started with the right role.
     void observe(const EtcdStatus& status, const Running& running, WallTime now);
+    // The data is being rebuilt, from a snapshot or from the cluster's leader.
+    void restoration_begins(api::RestorationType type, std::string reason, WallTime now);
+    // Ends the one that goes on; without one nothing happens.
+    void restoration_ends(bool succeeded, std::string message, WallTime now);
+    bool restoring() const;
+    // A volume of somebody else is here, seen by `run` (a start of the member); counted once per
+    // run.
+    void volume_mismatch(const std::string& volume_id, const std::string& run, WallTime now);
+    void volume_matches(WallTime now);
     // Sets or, with an empty reason, clears the condition `type`.
     void condition(std::string_view type, std::string reason, std::string message, WallTime now);
 
@@ -65,6 +76,7 @@ private:
     api::EtcdMemberStatus known_;
     api::EtcdMemberStatus written_;
     std::optional<WallTime> written_at_;
+    std::string mismatch_run_;  // the start that last met a foreign volume
 };
 
 }  // namespace capstan::steward

@@ -117,6 +117,73 @@ TEST(MemberStatus, TakesOverWhatAnEarlierProcessReported) {
     EXPECT_EQ(status.get().transitions.size(), 1U);
 }
 
+// A learner's way, and the one of a learner that restarts on it.
+TEST(MemberStatus, NamesTheStepsOfALearner) {
+    MemberStatus status;
+    EtcdStatus learner = answer(false);
+    learner.learner = true;
+    status.enter(MemberState::starting,
+                 MemberSubState::pending_learner,
+                 "WaitingToJoinAsLearner",
+                 {},
+                 kStart);
+    status.observe(learner, {"h", "e"}, kStart);
+    EXPECT_EQ(status.get().transitions.back().reason, "JoinedAsLearner");
+    status.observe(learner, {"h", "e"}, kStart);
+    EXPECT_EQ(status.get().transitions.size(), 2U);
+    status.enter(MemberState::initializing,
+                 MemberSubState::db_validation_full,
+                 "DetectedPreviousUncleanExit",
+                 {},
+                 kStart);
+    status.observe(learner, {"h", "e"}, kStart);
+    EXPECT_EQ(status.get().transitions.back().reason, "LearnerRestarted");
+    status.observe(answer(false), {"h", "e"}, kStart);
+    EXPECT_EQ(status.get().transitions.back().reason, "PromotedAsVotingMember");
+    EXPECT_EQ(status.sub_state(), MemberSubState::follower);
+}
+
+TEST(MemberStatus, TellsARestorationFromItsBeginningToItsEnd) {
+    MemberStatus status;
+    status.restoration_ends(true, {}, kStart);
+    EXPECT_FALSE(status.get().last_restoration);
+    status.written(kStart);
+    status.enter(MemberState::initializing, MemberSubState::restoration, "DataMissing", {}, kStart);
+    status.restoration_begins(api::RestorationType::from_snapshot, "DataMissing", kStart);
+    EXPECT_TRUE(status.restoring());
+    EXPECT_TRUE(status.due(kStart));
+    status.written(kStart);
+    status.restoration_begins(
+        api::RestorationType::from_snapshot, "DataMissing", kStart + seconds(9));
+    EXPECT_EQ(status.get().last_restoration->start_time, to_rfc3339(kStart));
+    status.observe(answer(true), {"h", "e"}, kStart + seconds(10));
+    EXPECT_EQ(status.get().last_restoration->status, api::TaskStatus::succeeded);
+    EXPECT_EQ(status.get().last_restoration->end_time, to_rfc3339(kStart + seconds(10)));
+    EXPECT_EQ(status.get().transitions.back().reason, "RestorationSucceeded");
+    EXPECT_TRUE(status.due(kStart + seconds(10)));
+}
+
+TEST(MemberStatus, CountsRestartsOnAForeignVolumeAndSaysWhenItIsRight) {
+    MemberStatus status;
+    status.volume_mismatch("c:2", "run-1", kStart);
+    EXPECT_TRUE(status.due(kStart));
+    status.written(kStart);
+    status.volume_mismatch("c:2", "run-1", kStart + seconds(5));
+    EXPECT_FALSE(status.due(kStart + seconds(5)));
+    status.volume_mismatch("c:2", "run-2", kStart + seconds(9));
+    ASSERT_EQ(status.get().volume_mismatches.size(), 1U);
+    EXPECT_EQ(status.get().volume_mismatches[0].num_restarts, 1);
+    EXPECT_TRUE(status.due(kStart + seconds(9)));
+    status.volume_matches(kStart + seconds(20));
+    EXPECT_EQ(status.get().volume_mismatches[0].fixed_at, to_rfc3339(kStart + seconds(20)));
+    status.volume_mismatch("c:2", "run-3", kStart + seconds(30));
+    EXPECT_FALSE(status.get().volume_mismatches[0].fixed_at);
+    for (int i = 0; i < 20; ++i) {
+        status.volume_mismatch("v" + std::to_string(i), "run-4", kStart);
+    }
+    EXPECT_EQ(status.get().volume_mismatches.size(), kMismatchesMax);
+}
+
 TEST(MemberStatus, ConditionsComeAndGo) {
     MemberStatus status;
     status.condition("Initialized", "DataLost", "gone", kStart);

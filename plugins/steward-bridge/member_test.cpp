@@ -1,14 +1,10 @@
 #include "plugins/steward-bridge/member.hpp"
 #include "plugins/steward-bridge/configuration.hpp"
-#include "plugins/steward-bridge/data_directory.hpp"
 #include "plugins/steward-bridge/etcd_gateway.hpp"
-#include "plugins/steward-bridge/files.hpp"
+#include "plugins/steward-bridge/membership.hpp"
 #include "plugins/steward-bridge/render.hpp"
 
 #include <gtest/gtest.h>
-
-#include <cstring>
-#include <filesystem>
 
 namespace capstan::steward {
 namespace {
@@ -39,6 +35,78 @@ TEST(EtcdGateway, RefusesAnAnswerWithoutIds) {
                   .message,
               "/header/member_id: not an unsigned 64-bit number");
     EXPECT_FALSE(parse_member_list(json::parse("{}").value()));
+}
+
+struct RefusalRow {
+    const char* name;
+    const char* message;
+    Code code;
+};
+class Refusals : public testing::TestWithParam<RefusalRow> {};
+TEST_P(Refusals, AreToldApartByTheirMessage) {
+    const std::string body = json::dump({{"code", 9}, {"message", GetParam().message}});
+    const Error error = refusal_of(412, body);
+    EXPECT_EQ(error.code, GetParam().code);
+    EXPECT_EQ(error.message, std::string("HTTP 412 \"") + GetParam().message + "\"");
+}
+INSTANTIATE_TEST_SUITE_P(
+    EtcdGateway,
+    Refusals,
+    testing::Values(
+        RefusalRow{
+            "another_learner", "etcdserver: too many learner members in cluster", Code::overloaded},
+        RefusalRow{"not_in_sync",
+                   "etcdserver: can only promote a learner member which is in sync with leader",
+                   Code::conflict},
+        RefusalRow{"votes_already", "etcdserver: can only promote a learner member", Code::exists},
+        RefusalRow{"listed_url", "etcdserver: Peer URLs already exists", Code::exists},
+        RefusalRow{"listed_id", "etcdserver: member ID already exist", Code::exists},
+        RefusalRow{"unknown_member", "etcdserver: member not found", Code::not_found},
+        RefusalRow{"no_leader", "etcdserver: no leader", Code::unavailable}),
+    [](const auto& row) { return row.param.name; });
+
+TEST(EtcdGateway, QuotesAnAnswerThatIsNoJson) {
+    EXPECT_EQ(refusal_of(502, "<html>").message, "HTTP 502 \"<html>\"");
+}
+
+MemberList three_members() {
+    MemberList list;
+    list.cluster_id = "c";
+    list.members = {
+        {"1", "m-0", {"http://a:2380"}, {"http://a:2379"}, true, false},
+        {"2", "m-1", {"http://b:2380", "http://b:2381"}, {"http://b:2379"}, true, false},
+        {"3", "", {"http://c:2380"}, {}, false, true}};
+    return list;
+}
+
+TEST(Membership, FindsItselfByNameAndElseByPeerUrl) {
+    const MemberList list = three_members();
+    EXPECT_EQ(find_own(list, "m-1", {})->id, "2");
+    EXPECT_EQ(find_own(list, "m-2", {"http://c:2380"})->id, "3");
+    EXPECT_EQ(find_own(list, "m-9", {"http://d:2380"}), nullptr);
+    // a name counts more than an address
+    EXPECT_EQ(find_own(list, "m-0", {"http://b:2380"})->id, "1");
+    EXPECT_EQ(standing_of(find_own(list, "m-1", {})), StartFacts::List::member);
+    EXPECT_EQ(standing_of(find_own(list, "m-2", {"http://c:2380"})), StartFacts::List::learner);
+    EXPECT_EQ(standing_of(nullptr), StartFacts::List::not_member);
+}
+
+TEST(Membership, NamesEveryMemberAndAllOfItsUrls) {
+    EXPECT_EQ(initial_cluster_of(three_members(), "3", "m-2"),
+              "m-0=http://a:2380,m-1=http://b:2380,m-1=http://b:2381,m-2=http://c:2380");
+    EXPECT_EQ(initial_cluster_of(three_members(), "1", "m-0"),
+              "m-0=http://a:2380,m-1=http://b:2380,m-1=http://b:2381,3=http://c:2380");
+}
+
+TEST(Membership, NeedsAQuorumOfTodaysVotersToRemoveOne) {
+    MemberList list;
+    const std::size_t expected[] = {1, 2, 2, 3, 3};  // of 1 to 5 voters
+    for (std::size_t voters = 1; voters <= 5; ++voters) {
+        list.members.push_back({std::to_string(voters), "", {}, {}, true, false});
+        EXPECT_EQ(answers_needed(list, "1"), expected[voters - 1]) << voters;
+    }
+    list.members.push_back({"9", "", {}, {}, true, true});  // a learner does not count
+    EXPECT_EQ(answers_needed(list, "1"), 3U);
 }
 
 TEST(EtcdGateway, TellsWhoHasStarted) {
@@ -99,7 +167,7 @@ json::Value etcd_config() {
 }
 
 TEST(Render, MapsAddressesAndPathsAndNothingElse) {
-    const auto text = render_etcd_config(etcd_config(), PodMap::decode(pod_map()).value(), false);
+    const auto text = render_etcd_config(etcd_config(), PodMap::decode(pod_map()).value());
     ASSERT_TRUE(text);
     const auto out = json::parse(text.value()).value();
     EXPECT_EQ(json::View(out)["initial-cluster"].string_or(""),
@@ -108,24 +176,25 @@ TEST(Render, MapsAddressesAndPathsAndNothingElse) {
     EXPECT_EQ(json::View(out)["data-dir"].string_or(""), "/d/data/new.etcd");
     EXPECT_EQ(json::View(out)["initial-cluster-state"].string_or(""), "new");
     EXPECT_EQ(json::View(out)["quota-backend-bytes"].int_or(0), 8589934592);
-    EXPECT_EQ(render_etcd_config(etcd_config(), PodMap(), false).value(),
+    EXPECT_EQ(render_etcd_config(etcd_config(), PodMap()).value(),
               json::dump_pretty(etcd_config()) + "\n");
 }
 
 TEST(Render, JoinsARunningClusterAsExisting) {
-    const auto text = render_etcd_config(etcd_config(), PodMap(), true);
+    const auto text = render_etcd_config(etcd_config(), PodMap(), {"m-0=http://x:2380"});
     const auto rendered = json::parse(text.value());
     EXPECT_EQ(json::View(rendered.value())["initial-cluster-state"].string_or(""), "existing");
+    EXPECT_EQ(json::View(rendered.value())["initial-cluster"].string_or(""), "m-0=http://x:2380");
 }
 
 TEST(Render, NamesWhatIsMissing) {
     json::Value config = etcd_config();
     config.set("initial-cluster",
                "m-0=http://m-0.m-peer.ns.svc:2380,m-2=http://m-2.m-peer.ns.svc:2380");
-    EXPECT_EQ(render_etcd_config(config, PodMap::decode(pod_map()).value(), false).error().code,
+    EXPECT_EQ(render_etcd_config(config, PodMap::decode(pod_map()).value()).error().code,
               Code::not_found);
     config.erase("data-dir");
-    EXPECT_EQ(render_etcd_config(config, PodMap(), false).error().message, "/data-dir: missing");
+    EXPECT_EQ(render_etcd_config(config, PodMap()).error().message, "/data-dir: missing");
 }
 
 TEST(Configuration, ReadsItsOwnMemberAndNamesTheField) {
@@ -188,61 +257,6 @@ TEST(Member, ANewerRequestMakesAnOlderResultVoid) {
     member.finish_run(RunState::successful, "old");
     EXPECT_EQ(member.run_state("b"), RunState::progress);
     EXPECT_FALSE(member.etcd_config());
-}
-
-class DataDirectoryTest : public testing::Test {
-protected:
-    void SetUp() override {
-        std::string pattern =
-            (std::filesystem::temp_directory_path() / "capstan-data-XXXXXX").string();
-        root_ = ::mkdtemp(pattern.data());
-    }
-    void TearDown() override { std::filesystem::remove_all(root_); }
-    // A database file of four pages whose two meta pages are intact or torn.
-    void write_database(bool first_intact, bool second_intact) {
-        std::string file(4 * 4096, '\0');
-        for (const std::size_t page : {0, 1}) {
-            unsigned char meta[64]{};
-            const std::uint32_t head[3]{0xED0CDAED, 2, 4096};
-            std::memcpy(meta, head, sizeof head);
-            std::uint64_t hash = 0xcbf29ce484222325ULL;
-            for (std::size_t i = 0; i < 56; ++i) {
-                hash = (hash ^ meta[i]) * 0x100000001b3ULL;
-            }
-            hash ^= (page == 0 ? first_intact : second_intact) ? 0U : 1U;
-            std::memcpy(meta + 56, &hash, 8);
-            std::memcpy(file.data() + page * 4096 + 16, meta, sizeof meta);
-        }
-        std::filesystem::create_directories(root_ + "/member/snap");
-        std::filesystem::create_directories(root_ + "/member/wal");
-        ASSERT_TRUE(write_file(root_ + "/member/wal/0.wal", "x"));
-        ASSERT_TRUE(write_file(root_ + "/member/snap/db", file));
-    }
-    std::string root_;
-};
-
-TEST_F(DataDirectoryTest, SeesWhatIsThere) {
-    using State = DataDirectory::State;
-    EXPECT_EQ(inspect_data_directory(root_ + "/nowhere").state, State::missing);
-    EXPECT_EQ(inspect_data_directory(root_).state, State::missing);
-    std::filesystem::create_directories(root_ + "/member/wal");
-    // etcd died before it stored anything
-    EXPECT_EQ(inspect_data_directory(root_).state, State::missing);
-    write_database(true, true);
-    EXPECT_EQ(inspect_data_directory(root_).state, State::valid);
-    write_database(false, true);
-    // one torn meta page is bbolt's normal crash
-    EXPECT_EQ(inspect_data_directory(root_).state, State::valid);
-    write_database(true, false);
-    EXPECT_EQ(inspect_data_directory(root_).state, State::valid);
-    write_database(false, false);
-    EXPECT_EQ(inspect_data_directory(root_).state, State::invalid);
-    write_database(true, true);
-    std::filesystem::resize_file(root_ + "/member/snap/db", 4096);
-    EXPECT_EQ(inspect_data_directory(root_).state, State::invalid);
-    write_database(true, true);
-    std::filesystem::remove_all(root_ + "/member/wal");
-    EXPECT_EQ(inspect_data_directory(root_).state, State::invalid);
 }
 
 }  // namespace

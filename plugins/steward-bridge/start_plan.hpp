@@ -1,11 +1,12 @@
-// How a member decides to start, wait, join or give up: the table everything's safety hangs on.
+// How a member decides to start, wait, join, be restored or give up: the table everything's safety
+// hangs on.
 //
-// Pure. Source: docs/architecture.md, "Start of a member". This first form performs start,
-// bootstrap and wait; what needs a learner or a restoration is decided here and refused with
-// a reason by the caller.
+// Pure. Source: docs/architecture.md, "Start of a member". Whatever is unknown, data that may be
+// the last copy is never replaced, and no cluster is made where one may have been.
 #pragma once
 
-#include "plugins/steward-bridge/data_directory.hpp"
+#include "plugins/steward-bridge/data/data_directory.hpp"
+#include "plugins/steward-bridge/data/data_owner.hpp"
 
 #include <cstdint>
 #include <string>
@@ -15,15 +16,23 @@ namespace capstan::steward {
 struct StartFacts {
     // status.id of the EtcdMember, or a holder in the member lease
     bool has_record{false};
-    enum class List {
+    // annotation create-as-learner: added to a cluster that was running already
+    bool learner_mark{false};
+    enum class List : std::uint8_t {
         unreachable,
         member,
         member_never_started,
+        learner,
         not_member
     } list{List::unreachable};
+    // Enough of the other voters answer to go on without this one. Looked at only when listed.
+    bool quorum_without_me{false};
     DataDirectory data;
-    bool store_configured{false};
+    OwnerVerdict owner;
+    enum class Store : std::uint8_t { none, unreachable, empty, has_backups } store{Store::none};
+    std::string store_problem;  // for unreachable
     std::int64_t replicas{1};
+    bool first{true};  // ordinal 0: the one that restores a cluster of several
 };
 
 enum class StartDo : std::uint8_t {
@@ -43,6 +52,12 @@ struct StartDecision {
     std::string message;  // one sentence
 };
 
+// The data can be started with: whole, and of the member's present life.
+bool usable(const StartFacts& facts);
+
 StartDecision decide_start(const StartFacts& facts);
+
+// Only these look at the store: nobody else's start depends on it.
+bool needs_store(const StartFacts& facts);
 
 }  // namespace capstan::steward

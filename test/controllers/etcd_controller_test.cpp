@@ -107,7 +107,7 @@ TEST(EtcdController, TheLearnerAnnotationIsNotBroughtBack) {
                      .present());
 }
 
-TEST(EtcdController, TlsIsRefusedAndItsConditionGoesWhenTheWishDoes) {
+TEST(EtcdController, TlsWithoutAClientPairIsRefusedAndItsConditionGoesWhenTheWishDoes) {
     Fixture f(3);
     json::Value wish = manifest(3);
     wish["spec"]["etcd"] = {
@@ -120,9 +120,9 @@ TEST(EtcdController, TlsIsRefusedAndItsConditionGoesWhenTheWishDoes) {
     f.host.store.put(wish);
     EXPECT_EQ(f.pass().rc, CAPSTAN_OK);
     EXPECT_EQ(f.host.store.size(), 1u);
-    EXPECT_EQ(f.status()["conditions"][0]["reason"].string_or(""), "TLSNotSupported");
+    EXPECT_EQ(f.status()["conditions"][0]["reason"].string_or(""), "TLSIncomplete");
     EXPECT_EQ(f.status()["lastErrors"].array().size(), 1u);
-    EXPECT_EQ(f.host.events, std::vector<std::string>{"TLSNotSupported"});
+    EXPECT_EQ(f.host.events, std::vector<std::string>{"TLSIncomplete"});
     f.host.sent.clear();
     f.pass();
     EXPECT_TRUE(f.host.sent.empty());

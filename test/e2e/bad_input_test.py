@@ -109,12 +109,12 @@ class BadInput(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("No space left", done.stderr)
 
-    def test_tls_is_refused_with_a_reason(self):
+    def test_tls_without_a_client_pair_is_refused_with_a_reason(self):
         tls = GOOD.replace("  etcd: {}", "  etcd:\n    clientUrlTls:\n      tlsCASecretRef: {name: ca}\n"
-                           "      serverTLSSecretRef: {name: s}\n      clientTLSSecretRef: {name: c}", 1)
+                           "      serverTLSSecretRef: {name: s}", 1)
         done = self.up(tls)
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertIn("TLS", done.stderr)
+        self.assertIn("clientTLSSecretRef", done.stderr)
 
 
 if __name__ == "__main__":

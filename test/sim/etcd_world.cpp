@@ -114,10 +114,9 @@ json::Value spec_of(const Shape& shape) {
         etcd.set("resources", {{"requests", {{"cpu", cpu}}}});
     }
     if (shape.tls) {
-        etcd.set("clientUrlTls",
-                 {{"tlsCASecretRef", {{"name", "ca"}}},
-                  {"serverTLSSecretRef", {{"name", "server"}}},
-                  {"clientTLSSecretRef", {{"name", "client"}}}});
+        etcd.set(
+            "clientUrlTls",
+            {{"tlsCASecretRef", {{"name", "ca"}}}, {"serverTLSSecretRef", {{"name", "server"}}}});
     }
     return {{"replicas", shape.replicas},
             {"labels", {{"app", "sim"}}},

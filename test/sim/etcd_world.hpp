@@ -25,7 +25,7 @@ struct Shape {
     int replicas{1};
     int quota_gib{8};
     int cpu_milli{0};  // 0: says nothing; a change rolls the pods
-    bool tls{false};   // the plugin refuses
+    bool tls{false};   // without a client pair, which the plugin refuses
     std::string prefix;
 };
 

@@ -257,6 +257,44 @@ TEST(StewardConfig, HoldsACompleteConfigurationPerMember) {
     EXPECT_EQ(json::View(document.value())["ports"]["launcher"].int_or(0), 9095);
 }
 
+TEST(StewardConfig, NamesTheSecretsAndFilesOfTls) {
+    auto loaded = load_cluster("M02");
+    auto& client = loaded->etcd.spec.etcd.client_url_tls.emplace();
+    client.tls_ca_secret_ref = {"bundle.crt", "client-ca", {}};
+    client.server_tls_secret_ref = {"client-server", {}};
+    client.client_tls_secret_ref = api::SecretReference{"client-pair", {}};
+    auto& peer = loaded->etcd.spec.etcd.peer_url_tls.emplace();
+    peer.tls_ca_secret_ref = {{}, "peer-ca", {}};
+    peer.server_tls_secret_ref = {"peer-server", {}};
+    loaded->cluster = resolve(loaded->etcd, Settings{}).value();
+    const json::Value map = config_map(loaded->cluster, hashes_of(loaded->cluster));
+    const auto document = json::parse(json::View(map)["data"]["steward.yaml"].string_or(""));
+    const json::Value want = {
+        {"client",
+         {{"caSecret", "client-ca"},
+          {"caKey", "bundle.crt"},
+          {"serverSecret", "client-server"},
+          {"clientSecret", "client-pair"}}},
+        {"peer", {{"caSecret", "peer-ca"}, {"caKey", "ca.crt"}, {"serverSecret", "peer-server"}}},
+    };
+    EXPECT_EQ(*document.value().find("tls"), want);
+    const json::View root(document.value());
+    EXPECT_EQ(root["endpoints"]["local"].string_or(""), "https://trio-local:2379");
+    const json::View config = root["members"]["trio-0"]["config"];
+    EXPECT_EQ(config["listen-peer-urls"].string_or(""), "https://0.0.0.0:2380");
+    EXPECT_EQ(config["advertise-client-urls"].string_or(""),
+              "https://trio-0.trio-peer.g-m02.svc:2379");
+    EXPECT_EQ(config["listen-metrics-urls"].string_or(""), "http://127.0.0.1:9096");
+    EXPECT_EQ(config["client-transport-security"]["client-key-file"].string_or(""),
+              "/var/run/capstan/tls/client/client.key");
+    EXPECT_TRUE(config["peer-transport-security"]["client-cert-auth"].bool_or(false));
+    const json::Value rights = role(loaded->cluster);
+    const json::View rule = json::View(rights)["rules"][3];
+    EXPECT_EQ(json::dump(*rule["resourceNames"].value()),
+              R"(["client-ca","client-server","client-pair","peer-ca","peer-server"])");
+    EXPECT_EQ(json::dump(*rule["verbs"].value()), R"(["get"])");
+}
+
 TEST(StewardConfig, GrowingTheClusterLeavesTheHashOfAMemberAlone) {
     auto three = load_cluster("M02");
     auto one = load_cluster("M02");

@@ -7,6 +7,34 @@ namespace capstan::etcd {
 
 namespace {
 
+json::Value tls_group(const api::CaSecretReference& ca,
+                      const api::SecretReference& server,
+                      const std::optional<api::SecretReference>& client) {
+    json::Value group = {
+        {"caSecret", ca.name.value_or("")},
+        {"caKey", ca.data_key.value_or("ca.crt")},
+        {"serverSecret", server.name.value_or("")},
+    };
+    if (client) {
+        group.set("clientSecret", client->name.value_or(""));
+    }
+    return group;
+}
+
+json::Value tls_of(const api::EtcdSpec& spec) {
+    json::Value tls = json::object();
+    if (const auto& client = spec.etcd.client_url_tls) {
+        tls.set("client",
+                tls_group(client->tls_ca_secret_ref,
+                          client->server_tls_secret_ref,
+                          client->client_tls_secret_ref));
+    }
+    if (const auto& peer = spec.etcd.peer_url_tls) {
+        tls.set("peer", tls_group(peer->tls_ca_secret_ref, peer->server_tls_secret_ref, {}));
+    }
+    return tls;
+}
+
 // The document the stewards live by; its fields are described in the plugin's README.
 json::Value steward_config(const Cluster& cluster, const std::vector<std::string>& hashes) {
     const api::EtcdConfig& spec = cluster.etcd->spec.etcd;
@@ -34,8 +62,8 @@ json::Value steward_config(const Cluster& cluster, const std::vector<std::string
          }},
         {"endpoints",
          {
-             {"local", "http://" + cluster.local_host() + port},
-             {"service", json::list({"http://" + cluster.client_service() + port})},
+             {"local", cluster.client_scheme() + cluster.local_host() + port},
+             {"service", json::list({cluster.client_scheme() + cluster.client_service() + port})},
          }},
         {"dataDir", kDataDir},
         {"runDir", kRunDir},
@@ -43,6 +71,7 @@ json::Value steward_config(const Cluster& cluster, const std::vector<std::string
         {"defragTimeout", spec.etcd_defrag_timeout.value_or("15m")},
         {"backup", backup_config(cluster)},
         {"members", members},
+        {"tls", tls_of(cluster.etcd->spec)},
     };
 }
 

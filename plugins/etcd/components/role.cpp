@@ -2,6 +2,33 @@
 
 namespace capstan::etcd {
 
+namespace {
+
+void add_name(json::Value& names, const std::optional<std::string>& name) {
+    if (name && !name->empty()) {
+        names.push_back(*name);
+    }
+}
+
+// The Secrets that the spec names for TLS.
+json::Value tls_secrets(const api::EtcdSpec& spec) {
+    json::Value names = json::list();
+    if (const auto& client = spec.etcd.client_url_tls) {
+        add_name(names, client->tls_ca_secret_ref.name);
+        add_name(names, client->server_tls_secret_ref.name);
+        add_name(
+            names,
+            client->client_tls_secret_ref ? client->client_tls_secret_ref->name : std::nullopt);
+    }
+    if (const auto& peer = spec.etcd.peer_url_tls) {
+        add_name(names, peer->tls_ca_secret_ref.name);
+        add_name(names, peer->server_tls_secret_ref.name);
+    }
+    return names;
+}
+
+}  // namespace
+
 // Every rule names its objects: the pods of one Etcd share a ServiceAccount, and reach
 // nothing of another one.
 json::Value role(const Cluster& cluster) {
@@ -30,6 +57,15 @@ json::Value role(const Cluster& cluster) {
         {"resourceNames", json::list({cluster.config_map()})},
         {"verbs", json::list({"get", "list", "watch"})},
     });
+    json::Value secrets = tls_secrets(cluster.etcd->spec);
+    if (!secrets.if_array()->empty()) {
+        rules.push_back({
+            {"apiGroups", json::list({""})},
+            {"resources", json::list({"secrets"})},
+            {"resourceNames", secrets},
+            {"verbs", json::list({"get"})},
+        });
+    }
     return {
         {"apiVersion", "rbac.authorization.k8s.io/v1"},
         {"kind", "Role"},

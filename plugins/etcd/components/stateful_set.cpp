@@ -67,7 +67,7 @@ json::Value etcd_container(const Cluster& cluster) {
              "--data-dir=" + std::string(kDataDir),
              "--exit-marker=" + std::string(kDataMount) + "/exit_code",
              "--listen-port=" + std::to_string(cluster.launcher_port),
-             "--etcd-port=" + std::to_string(cluster.client_port),
+             "--etcd-port=" + std::to_string(cluster.health_port),
          })},
         {"env", pod_environment()},
         {"ports",

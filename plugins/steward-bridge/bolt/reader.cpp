@@ -351,14 +351,17 @@ Result<std::vector<Bucket>> Reader::buckets() {
     return found;
 }
 
-Result<void> Reader::check() {
+Result<void> Reader::check(const Visit& visit) {
     used_.assign(meta_.page_count, false);
-    auto walk = [this]() -> Result<void> {
+    auto walk = [this, &visit]() -> Result<void> {
         CAPSTAN_TRY(const std::vector<Bucket> all, buckets());
         for (const Bucket& bucket : all) {
             Cursor cursor(*this, bucket);
             Result<bool> more = cursor.first();
             while (more && more.value()) {
+                if (visit) {
+                    CAPSTAN_TRY(visit(bucket, cursor.key(), cursor.value()));
+                }
                 more = cursor.next();
             }
             if (!more) {

@@ -9,6 +9,7 @@
 
 #include "capstan/error.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -84,8 +85,10 @@ public:
     // Those of the top level, in the order of their names.
     Result<std::vector<Bucket>> buckets();
 
-    // Reads every page of every bucket: the order of keys, and that no page is used twice.
-    Result<void> check();
+    // Reads every page of every bucket: the order of keys, and that no page is used twice. `visit`
+    // sees each element; its first error is that of check().
+    using Visit = std::function<Result<void>(const Bucket& bucket, Bytes key, Bytes value)>;
+    Result<void> check(const Visit& visit = {});
 
     std::uint32_t page_size() const { return meta_.page_size; }
     std::uint64_t transaction() const { return meta_.transaction; }

@@ -58,6 +58,7 @@ Result<ReadOrders> SnapshotService::read_orders(Call& call) const {
     CAPSTAN_TRY(orders.config, SnapshotterConfig::parse(json::View(document)["backup"], defaults_));
     resolve_directory(orders.config, map);
     CAPSTAN_TRY(orders.etcd.endpoint, map.url(configuration.local_endpoint));
+    orders.etcd.tls = member_.client_tls();
     return orders;
 }
 

@@ -1,0 +1,123 @@
+#include "plugins/steward-bridge/member_restore.hpp"
+
+#include "plugins/steward-bridge/data/data_aside.hpp"
+#include "plugins/steward-bridge/restore/store_objects.hpp"
+#include "plugins/steward-bridge/store/host_transport.hpp"
+#include "plugins/steward-bridge/store/store_config.hpp"
+#include "plugins/steward-bridge/stream/host_digest.hpp"
+
+#include "capstan/plugin.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+namespace capstan::steward {
+namespace {
+
+// A store with what it borrows.
+struct OpenedStore {
+    explicit OpenedStore(Call& call) : digests(call.host()), transport(call), pace(call) {}
+    HostDigests digests;
+    HostTransport transport;
+    HostPace pace;
+    StoreConfig config;
+    std::unique_ptr<ObjectStore> store;
+};
+
+Result<StoreConfig> store_of(const Configuration& configuration) {
+    return StoreConfig::parse_spec(json::View(configuration.backup)["snapstoreConfig"]);
+}
+
+Result<std::unique_ptr<OpenedStore>> open_backups(Call& call,
+                                                  const Configuration& configuration,
+                                                  const PodMap& map) {
+    auto opened = std::make_unique<OpenedStore>(call);
+    CAPSTAN_TRY(opened->config, store_of(configuration));
+    if (opened->config.provider == "Local") {
+        const std::string home(
+            json::View(configuration.backup)["snapstoreConfig"]["home"].string_or(""));
+        opened->config.container = map.path(home.empty() ? opened->config.container
+                                                         : home + "/" + opened->config.container);
+    }
+    StoreParts parts{
+        process_environment(), opened->digests, opened->transport, opened->pace, {}, false};
+    CAPSTAN_TRY(opened->store, open_store(opened->config, parts));
+    return opened;
+}
+
+bool holds_backups(const SnapshotListing& listing) {
+    // Also what cannot be read any more was a backup once: no new cluster in its place.
+    return !listing.snapshots.empty() || !listing.parts.empty() ||
+           std::any_of(listing.skipped.begin(), listing.skipped.end(), [](const SkippedKey& key) {
+               return key.last_revision > 0;
+           });
+}
+
+// The unpacked base and the new database are both at least as large as the base is stored.
+Result<void> check_room(const SnapshotListing& listing, const std::string& data_directory) {
+    const LatestSet latest = latest_set(listing.snapshots);
+    const std::uint64_t needed = latest.full ? 2 * latest.full->bytes : 0;
+    if (free_bytes(data_directory) < needed) {
+        remove_aside(data_directory, 1);
+    }
+    const std::uint64_t room = free_bytes(data_directory);
+    if (room < needed) {
+        return fail(Code::overloaded,
+                    "restoring needs at least " + std::to_string(needed) +
+                        " bytes, the volume of " + data_directory + " has " + std::to_string(room) +
+                        " left; remedy: enlarge the volume, or delete member.damaged-* on it");
+    }
+    return ok();
+}
+
+}  // namespace
+
+StoreLook look_at_store(Call& call, const Configuration& configuration, const PodMap& map) {
+    const auto config = store_of(configuration);
+    if (config && config.value().provider.empty()) {
+        return {};
+    }
+    const auto opened = open_backups(call, configuration, map);
+    if (!opened) {
+        return {StartFacts::Store::unreachable, opened.error().message};
+    }
+    const auto listing = list_snapshots(*opened.value()->store, opened.value()->config.prefix);
+    if (!listing) {
+        return {StartFacts::Store::unreachable, listing.error().message};
+    }
+    return {
+        holds_backups(listing.value()) ? StartFacts::Store::has_backups : StartFacts::Store::empty,
+        {}};
+}
+
+Result<RestoreReport> restore_member(Call& call,
+                                     const Configuration& configuration,
+                                     const PodMap& map,
+                                     const std::string& data_directory,
+                                     const std::vector<std::string>& peer_urls) {
+    const json::View etcd(configuration.etcd);
+    CAPSTAN_TRY(const std::string_view name, etcd["name"].as_string());
+    std::string initial_cluster;
+    for (const std::string& url : peer_urls) {
+        initial_cluster += (initial_cluster.empty() ? "" : ",") + std::string(name) + "=" + url;
+    }
+    CAPSTAN_TRY(
+        const NewCluster cluster,
+        make_cluster(
+            name, initial_cluster, etcd["initial-cluster-token"].string_or("etcd-cluster")));
+    CAPSTAN_TRY(const auto opened, open_backups(call, configuration, map));
+    CAPSTAN_TRY(const SnapshotListing listing,
+                list_snapshots(*opened->store, opened->config.prefix));
+    CAPSTAN_TRY(check_room(listing, data_directory));
+    RestoreOptions options;
+    options.work_directory =
+        (std::filesystem::path(data_directory).parent_path() / "restoration.temp").string();
+    options.quota_bytes = static_cast<std::uint64_t>(
+        std::max<std::int64_t>(etcd["quota-backend-bytes"].int_or(0), 0));
+    options.cancelled = [&call] { return call.cancelled(); };
+    StoreObjects objects(*opened->store);
+    return restore(listing, objects, opened->digests, cluster, data_directory, options);
+}
+
+}  // namespace capstan::steward

@@ -1,0 +1,32 @@
+// The backups of this member's cluster: is there anything to restore, and restoring it as a cluster
+// of this one member. Thread: the call's; streams only.
+#pragma once
+
+#include "plugins/steward-bridge/configuration.hpp"
+#include "plugins/steward-bridge/pod_map.hpp"
+#include "plugins/steward-bridge/restore/restoration.hpp"
+#include "plugins/steward-bridge/start_plan.hpp"
+
+#include <string>
+
+namespace capstan {
+class Call;
+}
+
+namespace capstan::steward {
+
+struct StoreLook {
+    StartFacts::Store store{StartFacts::Store::none};
+    std::string problem;  // for unreachable
+};
+StoreLook look_at_store(Call& call, const Configuration& configuration, const PodMap& map);
+
+// Makes `data_directory`, which must hold nothing, for one member under `peer_urls`. Errors: of
+// restore(); overloaded: the volume has no room (says how much is needed).
+Result<RestoreReport> restore_member(Call& call,
+                                     const Configuration& configuration,
+                                     const PodMap& map,
+                                     const std::string& data_directory,
+                                     const std::vector<std::string>& peer_urls);
+
+}  // namespace capstan::steward
