@@ -34,6 +34,9 @@ public:
         : identity_(std::move(identity)), token_(std::move(token)), wake_(host), beat_(host) {}
 
     const Identity& identity() const noexcept { return identity_; }
+    // What the plugin itself is told, for every cluster. [startup]
+    void set_plugin_config(json::Value config) { plugin_config_ = std::move(config); }
+    const json::Value& plugin_config() const noexcept { return plugin_config_; }
     // True when no token is asked for, or `authorization` is "Bearer <token>". Constant time.
     bool authorized(std::string_view authorization) const noexcept;
 
@@ -64,6 +67,7 @@ public:
 private:
     const Identity identity_;
     const std::string token_;
+    json::Value plugin_config_;  // constant once the services run
     Token wake_, beat_;
     OnStatus on_status_;  // constant once the services run
     mutable std::mutex mutex_;

@@ -100,7 +100,12 @@ std::optional<MemberStart::Ended> MemberStart::restore(Look& look, const StartDe
         return std::nullopt;
     }
     const auto restored =
-        restore_member(look.call, look.configuration, look.map, look.data_dir, look.peer_urls);
+        restore_member(look.call,
+                       look.configuration,
+                       store_of(look.configuration.backup, member_.plugin_config()),
+                       look.map,
+                       look.data_dir,
+                       look.peer_urls);
     const WallTime now = look.call.wall_now();
     if (!restored) {
         if (restored.error().code == Code::cancelled) {

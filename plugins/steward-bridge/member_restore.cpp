@@ -25,20 +25,26 @@ struct OpenedStore {
     std::unique_ptr<ObjectStore> store;
 };
 
-Result<StoreConfig> store_of(const Configuration& configuration) {
-    return StoreConfig::parse_spec(json::View(configuration.backup)["snapstoreConfig"]);
+// A Local store's directory, where the pod really has it.
+std::string directory_of(const StoreConfig& config, const json::View& store, const PodMap& map) {
+    std::string container = config.container;
+    if (container.empty()) {
+        container = process_environment()("STORAGE_CONTAINER");
+    }
+    const std::string_view home = store["home"].string_or("");
+    if (!home.empty()) {
+        container = std::string(home) + (container.starts_with('/') ? "" : "/") + container;
+    }
+    return map.path(container);
 }
 
 Result<std::unique_ptr<OpenedStore>> open_backups(Call& call,
-                                                  const Configuration& configuration,
+                                                  const json::Value& store,
                                                   const PodMap& map) {
     auto opened = std::make_unique<OpenedStore>(call);
-    CAPSTAN_TRY(opened->config, store_of(configuration));
+    CAPSTAN_TRY(opened->config, StoreConfig::parse_spec(json::View(store)));
     if (opened->config.provider == "Local") {
-        const std::string home(
-            json::View(configuration.backup)["snapstoreConfig"]["home"].string_or(""));
-        opened->config.container = map.path(home.empty() ? opened->config.container
-                                                         : home + "/" + opened->config.container);
+        opened->config.container = directory_of(opened->config, json::View(store), map);
     }
     StoreParts parts{
         process_environment(), opened->digests, opened->transport, opened->pace, {}, false};
@@ -73,12 +79,21 @@ Result<void> check_room(const SnapshotListing& listing, const std::string& data_
 
 }  // namespace
 
-StoreLook look_at_store(Call& call, const Configuration& configuration, const PodMap& map) {
-    const auto config = store_of(configuration);
-    if (config && config.value().provider.empty()) {
+json::Value store_of(const json::Value& backup, const json::Value& plugin_config) {
+    json::Value store = json::object();
+    for (const json::Value* from : {&plugin_config, &backup}) {
+        for (const json::Member& member : json::View(*from)["snapstoreConfig"].object()) {
+            store.set(member.key, member.value);
+        }
+    }
+    return json::View(store)["provider"].string_or("").empty() ? json::Value() : store;
+}
+
+StoreLook look_at_store(Call& call, const json::Value& store, const PodMap& map) {
+    if (store.is_null()) {
         return {};
     }
-    const auto opened = open_backups(call, configuration, map);
+    const auto opened = open_backups(call, store, map);
     if (!opened) {
         return {StartFacts::Store::unreachable, opened.error().message};
     }
@@ -93,6 +108,7 @@ StoreLook look_at_store(Call& call, const Configuration& configuration, const Po
 
 Result<RestoreReport> restore_member(Call& call,
                                      const Configuration& configuration,
+                                     const json::Value& store,
                                      const PodMap& map,
                                      const std::string& data_directory,
                                      const std::vector<std::string>& peer_urls) {
@@ -106,7 +122,7 @@ Result<RestoreReport> restore_member(Call& call,
         const NewCluster cluster,
         make_cluster(
             name, initial_cluster, etcd["initial-cluster-token"].string_or("etcd-cluster")));
-    CAPSTAN_TRY(const auto opened, open_backups(call, configuration, map));
+    CAPSTAN_TRY(const auto opened, open_backups(call, store, map));
     CAPSTAN_TRY(const SnapshotListing listing,
                 list_snapshots(*opened->store, opened->config.prefix));
     CAPSTAN_TRY(check_room(listing, data_directory));

@@ -15,16 +15,22 @@ class Call;
 
 namespace capstan::steward {
 
+// The store that the Etcd names, member by member over what the plugin's own configuration says of
+// it (both as etcd-backup-restore's `snapstoreConfig`); null when neither names a provider.
+json::Value store_of(const json::Value& backup, const json::Value& plugin_config);
+
 struct StoreLook {
     StartFacts::Store store{StartFacts::Store::none};
     std::string problem;  // for unreachable
 };
-StoreLook look_at_store(Call& call, const Configuration& configuration, const PodMap& map);
+// `store`: of store_of().
+StoreLook look_at_store(Call& call, const json::Value& store, const PodMap& map);
 
 // Makes `data_directory`, which must hold nothing, for one member under `peer_urls`. Errors: of
 // restore(); overloaded: the volume has no room (says how much is needed).
 Result<RestoreReport> restore_member(Call& call,
                                      const Configuration& configuration,
+                                     const json::Value& store,
                                      const PodMap& map,
                                      const std::string& data_directory,
                                      const std::vector<std::string>& peer_urls);

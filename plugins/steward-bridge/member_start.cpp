@@ -150,7 +150,8 @@ bool MemberStart::gather(Look& look, bool learner_mark) {
         facts.quorum_without_me = look.cluster.quorum_without(*look.list, look.own_id);
     }
     if (needs_store(facts)) {
-        const StoreLook store = look_at_store(look.call, look.configuration, look.map);
+        const StoreLook store = look_at_store(
+            look.call, store_of(look.configuration.backup, member_.plugin_config()), look.map);
         facts.store = store.store;
         facts.store_problem = store.problem;
     }

@@ -1,6 +1,7 @@
 #include "plugins/steward-bridge/member.hpp"
 #include "plugins/steward-bridge/configuration.hpp"
 #include "plugins/steward-bridge/etcd_gateway.hpp"
+#include "plugins/steward-bridge/member_restore.hpp"
 #include "plugins/steward-bridge/membership.hpp"
 #include "plugins/steward-bridge/render.hpp"
 
@@ -210,6 +211,17 @@ TEST(Configuration, ReadsItsOwnMemberAndNamesTheField) {
               "/members/m-9/configHash: missing");
     EXPECT_EQ(Configuration::parse(R"({"apiVersion":"v2"})", "m-0").error().message,
               "/apiVersion: this steward reads config.capstan.dev/v1alpha1 only");
+}
+
+TEST(MemberRestore, TakesTheEtcdsStoreOverThePluginsMemberByMember) {
+    const json::Value plugin = {
+        {"snapstoreConfig", {{"provider", "S3"}, {"container", "all"}, {"prefix", "p"}}}};
+    const json::Value etcd = {{"snapstoreConfig", {{"container", "own"}}}};
+    EXPECT_TRUE(store_of({}, {}).is_null());
+    EXPECT_TRUE(store_of(etcd, {}).is_null());
+    const json::Value want = {{"provider", "S3"}, {"container", "own"}, {"prefix", "p"}};
+    EXPECT_EQ(store_of(etcd, plugin), want);
+    EXPECT_EQ(store_of({}, plugin), *plugin.find("snapstoreConfig"));
 }
 
 TEST(Member, AsksForItsToken) {

@@ -60,6 +60,7 @@ Result<void> make_plugin(Setup& setup) {
         return fail(with_context(defaults.error(), "configuration of steward-bridge"));
     }
     auto member = std::make_shared<Member>(setup.host(), identity, token);
+    member->set_plugin_config(setup.config());
     auto snapshotter = std::make_shared<Snapshotter>(setup.host());
     member->on_status([snapshotter](const std::optional<EtcdStatus>& status) {
         snapshotter->on_role(role_of(status));
