@@ -238,43 +238,74 @@ class BrokenPlacesTest(BackupCase):
         self.assertEqual(list(self.tmp.iterdir()), [])
 
 
-class SlowStore(http.server.BaseHTTPRequestHandler):
-    """S3 of one directory that sends a part of an object and then nothing more, until the test ends."""
+class SmallStore(http.server.BaseHTTPRequestHandler):
+    """S3 of the directory `server.store`, as far as the tests below need it."""
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_):
         pass
 
-    def answer(self, body, length=None):
-        self.send_response(200)
+    def answer(self, body=b"", length=None, status=200):
+        self.send_response(status)
         self.send_header("Content-Length", str(length or len(body)))
         self.send_header("ETag", '"1"')
         self.end_headers()
         self.wfile.write(body)
         self.wfile.flush()
 
+    def file(self):
+        return self.server.store / self.path.partition("?")[0].split("/", 2)[2]
+
     def do_GET(self):
         store = self.server.store
-        path, _, query = self.path.partition("?")
+        query = self.path.partition("?")[2]
         if "versioning" in query:
             return self.answer(b"<VersioningConfiguration/>")
         if "list-type=2" in query:
             items = "".join(f"<Contents><Key>{key}</Key><Size>{(store / key).stat().st_size}</Size><ETag>1</ETag>"
                             "<LastModified>2026-11-30T00:00:00.000Z</LastModified></Contents>" for key in tree(store))
             return self.answer(f"<ListBucketResult><IsTruncated>false</IsTruncated>{items}</ListBucketResult>".encode())
-        content = (store / path.split("/", 2)[2]).read_bytes()
+        self.send_object(self.file().read_bytes())
+
+    def send_object(self, content):
+        self.answer(content)
+
+
+class SlowStore(SmallStore):
+    """Sends a part of an object and then nothing more, until the test ends."""
+
+    def send_object(self, content):
         self.answer(content[:len(content) // 2], len(content))
         self.server.stuck.set()
         self.server.over.wait(LIMIT_SECONDS)
 
 
-class InterruptionTest(BackupCase):
-    def setUp(self):
-        super().setUp()
-        self.store = self.take("zlib")
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), SlowStore)
-        self.server.daemon_threads = True
-        self.server.store, self.server.stuck, self.server.over = self.store, threading.Event(), threading.Event()
+class LyingStore(SmallStore):
+    """Keeps other bytes than it was given."""
+
+    def do_PUT(self):
+        content = bytearray(self.rfile.read(int(self.headers["Content-Length"])))
+        content[len(content) // 2] ^= 1
+        self.file().parent.mkdir(parents=True, exist_ok=True)
+        self.file().write_bytes(content)
+        self.answer()
+
+    def do_DELETE(self):
+        self.file().unlink()
+        self.answer(status=204)
+
+
+class StoreServer(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        pass  # clients that are interrupted leave
+
+
+class OtherStoreCase(BackupCase):
+    def serve(self, handler, store):
+        self.server = StoreServer(("127.0.0.1", 0), handler)
+        self.server.store, self.server.stuck, self.server.over = store, threading.Event(), threading.Event()
         thread = threading.Thread(target=self.server.serve_forever)
         thread.start()
         self.addCleanup(thread.join)
@@ -285,12 +316,38 @@ class InterruptionTest(BackupCase):
         for name in ("AWS_APPLICATION_CREDENTIALS", "AWS_APPLICATION_CREDENTIALS_JSON"):
             self.env.pop(name, None)
 
+    def options(self, before=""):
+        return [f"--{before}provider", "S3", f"--{before}container", "bucket", f"--{before}path-style", f"--{before}endpoint",
+                f"http://127.0.0.1:{self.server.server_port}"]
+
+
+class LieTest(OtherStoreCase):
+    def test_what_is_written_is_read_back(self):
+        store = self.take("zlib")
+        (self.dir / "other").mkdir()
+        self.serve(LyingStore, self.dir / "other")
+        said = self.on("copy", store, *self.options("to-"))
+        self.assertEqual(said.returncode, 6, said.stderr)
+        self.assertIn("does not read back as it was written, so it was removed", said.stderr)
+        self.assertEqual(tree(self.dir / "other"), {})
+        shutil.copytree(store / "v2", self.dir / "other/v2", dirs_exist_ok=True)
+        before = tree(self.dir / "other")
+        said = self.run_backup("compact", *self.options())
+        self.assertEqual(said.returncode, 6, said.stderr)
+        self.assertIn("other bytes than were written, so the new object was removed", said.stderr)
+        self.assertEqual(tree(self.dir / "other"), before)
+
+
+class InterruptionTest(OtherStoreCase):
+    def setUp(self):
+        super().setUp()
+        self.store = self.take("zlib")
+        self.serve(SlowStore, self.store)
+
     def interrupt(self, number, command, *arguments):
         self.server.stuck.clear()
-        started = subprocess.Popen(
-            [CAPSTAN, "backup", command, "--provider", "S3", "--container", "bucket", "--path-style", "--endpoint",
-             f"http://127.0.0.1:{self.server.server_port}", *map(str, arguments)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env)
+        started = subprocess.Popen([CAPSTAN, "backup", command, *self.options(), *map(str, arguments)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env)
         try:
             self.assertTrue(self.server.stuck.wait(LIMIT_SECONDS))
             started.send_signal(number)
