@@ -130,6 +130,11 @@ private:
     void watch_signals() {
         ::signal(SIGPIPE, SIG_IGN);  // a reader that left is one failed write, not our end
         for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+            struct sigaction now {};
+            if (signal == SIGHUP && ::sigaction(signal, nullptr, &now) == 0 &&
+                now.sa_handler == SIG_IGN) {
+                continue;  // started by nohup
+            }
             auto watch = loop_->on_signal(signal, [this, signal] {
                 if (signal_ != 0) {
                     ::_exit(kSignalCodes + signal);

@@ -101,6 +101,17 @@ class EndTest(CommandCase):
             out, err = started.communicate(timeout=LIMIT_SECONDS)
             self.assertEqual((started.returncode, err), (code, "told to end\n"))
 
+    def test_nohup_is_obeyed(self):
+        for ignored, code in ((False, 129), (True, 130)):
+            started = self.start("endless", preexec_fn=(lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None)
+            started.stdout.readline()
+            started.send_signal(signal.SIGHUP)
+            if ignored:
+                started.stdout.readline()
+                started.send_signal(signal.SIGINT)
+            err = started.communicate(timeout=LIMIT_SECONDS)[1]
+            self.assertEqual((started.returncode, err), (code, "told to end\n"))
+
     def test_a_signal_ends_a_wait_for_input(self):
         started = self.start("count", stdin=subprocess.PIPE)
         self.addCleanup(started.stdin.close)
