@@ -26,6 +26,7 @@ DRIVER = os.environ["CAPSTAN_RESTORE_DRIVER"]
 ROUNDS = int(os.environ.get("CAPSTAN_BACKUP_ROUNDS", "6"))
 SEED = int(os.environ.get("CAPSTAN_E2E_SEED", str(random.randrange(1 << 31))))
 BUCKET = "bucket"
+LEASE_SECONDS = 3600
 MANIFEST = """apiVersion: druid.gardener.cloud/v1alpha1
 kind: Etcd
 metadata: {name: main, namespace: default}
@@ -184,6 +185,9 @@ class Backed:
         try:
             test.assertEqual(etcd.revision(), revision)
             test.assertEqual(etcd.keys(), expected)
+            for lease in {kv["lease"] for kv in expected if kv.get("lease")}:
+                known = etcd.call("lease/timetolive", {"ID": str(lease)})
+                test.assertEqual(known.get("grantedTTL"), str(LEASE_SECONDS), known)
             if self.minor != "3.4":
                 # etcd's hash covers what lies between the last two compactions, so not when the base is of after them.
                 self.compact(revision)
@@ -219,7 +223,7 @@ class Writes:
         if kind == "txn":
             keys = {self.key() for _ in range(self.chance.randrange(1, 20))}
             return "kv/txn", {"success": [{"request_put": {"key": key, "value": self.value()}} for key in sorted(keys)]}
-        lease = self.backed.call("lease/grant", {"TTL": 3600})["ID"]
+        lease = self.backed.call("lease/grant", {"TTL": LEASE_SECONDS})["ID"]
         return "kv/put", {"key": self.key(), "value": self.value(), "lease": lease}
 
     def run(self, count):

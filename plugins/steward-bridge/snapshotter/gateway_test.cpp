@@ -1,6 +1,7 @@
 #include "plugins/steward-bridge/snapshotter/gateway_client.hpp"
 
 #include "plugins/steward-bridge/snapshotter/gateway_json.hpp"
+#include "plugins/steward-bridge/snapshotter/testing_call.hpp"
 #include "plugins/steward-bridge/stream/base64.hpp"
 #include "plugins/steward-bridge/stream/testing_streams.hpp"
 
@@ -126,31 +127,6 @@ TEST(SnapshotLine, RefusesWhatIsNoPiece) {
     }
 }
 
-// Runs `work` as the service of a plugin, which is how one gets a Call.
-std::function<void(Call&)>& work() {
-    static std::function<void(Call&)> current;
-    return current;
-}
-
-class Probe final : public Service {
-public:
-    Result<void> run(Call& call) override {
-        work()(call);
-        return ok();
-    }
-};
-
-const capstan_plugin* probe_entry(const capstan_host* host) CAPSTAN_NOEXCEPT {
-    return detail::plugin_entry(
-        host,
-        [](Setup& setup) -> Result<void> {
-            setup.service("probe", std::make_unique<Probe>());
-            return ok();
-        },
-        "probe.example.io",
-        "0.1.0");
-}
-
 class GatewayClientTest : public ::testing::Test {
 protected:
     GatewayClientTest() {
@@ -171,13 +147,10 @@ protected:
     }
     void with_client(const std::function<void(GatewayClient&)>& use,
                      const SnapshotterConfig& config = {}) {
-        capstan::testing::PluginUnderTest plugin(host, &probe_entry);
-        ASSERT_TRUE(plugin.running());
-        work() = [&](Call& call) {
+        with_call(host, [&](Call& call) {
             GatewayClient client(call, {"http://etcd", {}}, config);
             use(client);
-        };
-        EXPECT_EQ(plugin.run_service("probe"), CAPSTAN_OK);
+        });
     }
 
     capstan::testing::FakeHost host;
