@@ -1,6 +1,6 @@
 #include "runtime/net/certificate_watcher.hpp"
 
-#include "runtime/net/pki.hpp"
+#include "runtime/net/tls.hpp"
 
 #include <utility>
 
@@ -27,6 +27,24 @@ Result<ServerTls> read_server_tls(const CertificateFiles& files, const ReadPem& 
         CAPSTAN_TRY(tls.client_ca_pem, read_filled(files.client_ca, read));
     }
     return tls;
+}
+
+Result<CertificateInfo> check_server_tls(const ServerTls& tls, const std::string& file) {
+    const ClientAuth auth = tls.client_ca_pem.empty() ? ClientAuth::none : ClientAuth::request;
+    if (const auto usable =
+            TlsServer::create(tls.certificate_pem, tls.key_pem, tls.client_ca_pem, auth);
+        !usable) {
+        return fail(with_context(usable.error(), file));
+    }
+    CAPSTAN_TRY(CertificateInfo info, read_certificate(tls.certificate_pem));
+    if (info.dns_names.empty() && info.ip_addresses.empty()) {
+        return fail(Code::invalid,
+                    file +
+                        " names no host: it has no subject alternative name, and clients do not "
+                        "look at the common name; remedy: issue it with the DNS names and "
+                        "addresses it is called by");
+    }
+    return info;
 }
 
 CertificateWatcher::CertificateWatcher(Loop& loop,
@@ -91,7 +109,7 @@ Result<bool> CertificateWatcher::reload() {
     if (found == in_use_) {
         return false;
     }
-    CAPSTAN_TRY(const CertificateInfo info, read_certificate(found.certificate_pem));
+    CAPSTAN_TRY(const CertificateInfo info, check_server_tls(found, options_.files.certificate));
     if (info.validity.not_after <= loop_.wall_now() && loop_.wall_now() < expires_) {
         return fail(
             Code::invalid,
@@ -112,12 +130,30 @@ void CertificateWatcher::note_expiry() {
         expires_ = info.value().validity.not_after;
     }
     expiry_.set(std::chrono::duration<double>(expires_.time_since_epoch()).count());
-    if (!expiry_warned_ && expires_ - loop_.wall_now() < kExpiryWarning) {
+    const std::string date = to_rfc3339(expires_);
+    const bool ended = expires_ <= loop_.wall_now();
+    if (!ended && !expiry_warned_ && expires_ - loop_.wall_now() < kExpiryWarning) {
         expiry_warned_ = true;
-        log_.warn(expires_ <= loop_.wall_now()
-                      ? "the certificate has ended; put a new pair into its files"
-                      : "the certificate ends soon; put a new pair into its files",
-                  {{"expires", to_rfc3339(expires_)}, {"path", options_.files.certificate}});
+        log_.warn("the certificate ends soon; put a new pair into its files",
+                  {{"expires", date}, {"path", options_.files.certificate}});
+    }
+    if (ended == std::exchange(ended_, ended)) {
+        return;
+    }
+    if (ended) {
+        log_.error("the certificate has ended; put a new pair into its files",
+                   {{"expires", date}, {"path", options_.files.certificate}});
+    }
+    if (obs::Health* health = options_.health; health != nullptr) {
+        const std::string check = "certificate/" + options_.listener;
+        if (ended) {
+            health->add(check,
+                        obs::Probe::readyz,
+                        options_.files.certificate + " has ended at " + date +
+                            "; remedy: put a new pair into its files");
+        } else {
+            health->remove(check);
+        }
     }
 }
 

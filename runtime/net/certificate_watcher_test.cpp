@@ -41,10 +41,12 @@ protected:
     }
     ~CertificateWatcherTest() override { fs::remove_all(root_); }
 
-    KeyPair pair(const std::string& name, std::chrono::hours lifetime) {
+    KeyPair pair(const std::string& name, std::chrono::minutes lifetime) {
         const WallTime now = loop.wall_now();
         return issue_certificate(
-                   ca, {.common_name = name, .server = true}, {now - 1h, now + lifetime})
+                   ca,
+                   {.common_name = name, .dns_names = {name + ".test"}, .server = true},
+                   {now - 1h, now + lifetime})
             .value();
     }
     void write(const fs::path& path, const std::string& text) const {
@@ -65,6 +67,7 @@ protected:
         options.listener = "test";
         options.files = {root_ / "tls.crt", root_ / "tls.key", root_ / "ca.crt"};
         options.read = &read_file;
+        options.health = &health;
         ServerTls first = read_server_tls(options.files, options.read).value();
         watcher.emplace(
             loop, metrics, log, std::move(options), first, [this](const ServerTls& tls) {
@@ -89,6 +92,7 @@ protected:
         make_ca("ca", {loop.wall_now() - 1h, loop.wall_now() + std::chrono::hours(24 * 365)})
             .value()};
     obs::Metrics metrics;
+    obs::Health health;
     obs::LogCapture lines;
     obs::Log log{loop, lines.sink()};
     std::vector<std::string> applied;
@@ -172,6 +176,49 @@ TEST_F(CertificateWatcherTest, APairThatHasEndedReplacesNoValidOne) {
     swap_to("3");
     turn();
     EXPECT_EQ(applied, std::vector<std::string>{"fresh"});
+}
+
+TEST_F(CertificateWatcherTest, APairThatHasEndedBeforeTheStartIsLoudUntilItIsReplaced) {
+    put("1", pair("ended", -1min));
+    watch();
+    const std::string file = (root_ / "tls.crt").string();
+    ASSERT_EQ(health.reasons().size(), 1u);
+    EXPECT_EQ(health.reasons()[0],
+              "certificate/test: " + file + " has ended at " + to_rfc3339(loop.wall_now() - 1min) +
+                  "; remedy: put a new pair into its files");
+    EXPECT_TRUE(lines.contains({"\"error\"", "the certificate has ended", file}));
+    loop.run_for(5min);
+    EXPECT_EQ(lines.count("has ended"), 1u) << "said once";
+    put("2", pair("fresh", 48h));
+    swap_to("2");
+    turn();
+    EXPECT_EQ(applied, std::vector<std::string>{"fresh"});
+    EXPECT_TRUE(health.is_ready());
+    loop.jump_wall(49h);
+    turn();
+    EXPECT_FALSE(health.is_ready()) << "and when it ends in use";
+    EXPECT_EQ(lines.count("has ended"), 2u);
+}
+
+TEST_F(CertificateWatcherTest, ACertificateWithoutNamesIsRefusedWithTheReason) {
+    watch();
+    const WallTime now = loop.wall_now();
+    put("2",
+        issue_certificate(
+            ca, {.common_name = "only-a-common-name", .server = true}, {now, now + 1h})
+            .value());
+    swap_to("2");
+    const ServerTls tls =
+        read_server_tls({root_ / "tls.crt", root_ / "tls.key", ""}, &read_file).value();
+    const auto checked = check_server_tls(tls, "/c.pem");
+    ASSERT_FALSE(checked);
+    EXPECT_EQ(checked.error().code, Code::invalid);
+    EXPECT_TRUE(checked.error().message.starts_with(
+        "/c.pem names no host: it has no subject alternative name"))
+        << checked.error().message;
+    turn();
+    EXPECT_TRUE(applied.empty());
+    EXPECT_TRUE(lines.contains({"not reloaded", "names no host"}));
 }
 
 TEST_F(CertificateWatcherTest, OutlivesDeletionAndReturn) {

@@ -80,6 +80,21 @@ std::vector<std::string> Health::reasons() const {
     return result;
 }
 
+// Requires: mutex_ is held.
+std::string Health::unknown_check(std::string_view wanted) const {
+    constexpr std::string_view kPlugin = "plugin/";
+    const bool plugin = wanted.starts_with(kPlugin);
+    std::string others;
+    for (const auto& [name, check] : checks_) {
+        if (plugin == name.starts_with(kPlugin)) {
+            others += (others.empty() ? "" : ", ") + name.substr(plugin ? kPlugin.size() : 0);
+        }
+    }
+    std::string text = "no check named \"" + std::string(wanted) + "\"";
+    text += plugin ? ": that plugin is not loaded; loaded: " : "; there is: ";
+    return text + (others.empty() ? "none" : others) + "\n";
+}
+
 Health::Answer Health::render(Probe probe, std::string_view only, std::string_view query) const {
     const std::string word = probe == Probe::healthz ? "healthz" : "readyz";
     const Options options = parse_options(query);
@@ -105,7 +120,7 @@ Health::Answer Health::render(Probe probe, std::string_view only, std::string_vi
         }
     }
     if (!only.empty() && only != "ping" && shown == 0) {
-        return {404, "no check named \"" + std::string(only) + "\"\n"};
+        return {404, unknown_check(only)};
     }
     if (shown == 0) {
         lines += "[+]ping ok\n";

@@ -40,6 +40,8 @@ public:
     Answer render(Probe probe, std::string_view check, std::string_view query) const;
 
 private:
+    std::string unknown_check(std::string_view wanted) const;
+
     struct Check {
         Probe probe;
         bool ok;

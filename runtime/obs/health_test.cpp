@@ -56,6 +56,10 @@ TEST(Health, AnswersForOneCheck) {
               "[-]a failed: down\nreadyz check failed\n");
     EXPECT_EQ(health.render(Probe::healthz, "a", "").status, 404);
     EXPECT_EQ(health.render(Probe::readyz, "zz", "").status, 404);
+    health.add("plugin/etcd.capstan.dev", Probe::readyz, "is starting");
+    EXPECT_EQ(health.render(Probe::readyz, "plugin/widget", "").body,
+              "no check named \"plugin/widget\": that plugin is not loaded; loaded: "
+              "etcd.capstan.dev\n");
 }
 
 TEST(Health, WithoutChecksAnswersPing) {
