@@ -67,14 +67,19 @@ void Problems::add(std::string_view path, std::string_view what) {
     texts_.push_back(std::move(text.append(what)));
 }
 
+std::vector<std::string> Problems::texts() const {
+    std::vector<std::string> all = texts_;
+    if (dropped_ != 0) {
+        all.push_back("and " + std::to_string(dropped_) + " more");
+    }
+    return all;
+}
+
 Error Problems::to_error() const {
     std::string message;
-    for (const std::string& text : texts_) {
+    for (const std::string& text : texts()) {
         message += message.empty() ? "" : "\n";
         message += text;
-    }
-    if (dropped_ != 0) {
-        message += "\nand " + std::to_string(dropped_) + " more";
     }
     return Error{Code::invalid, std::move(message), std::chrono::milliseconds{0}};
 }

@@ -15,8 +15,9 @@
 namespace capstan::config {
 
 struct Document {
-    std::string file;  // as shown in errors: "operator.yaml"
-    int line{0};       // first line of the document, from 1; 0: unknown
+    std::string file;     // as shown in errors: "operator.yaml"
+    int line{0};          // first line of the document, from 1; 0: unknown
+    bool partial{false};  // the text breaks off; `value` holds what was complete before
     json::Value value;
     std::unordered_map<std::string, int> lines;  // RFC 6901 path of a member or item -> line
 
@@ -42,8 +43,9 @@ public:
 
     void add(std::string_view path, std::string_view what);  // "file:12: /logging/level: what"
     bool empty() const noexcept { return texts_.empty(); }
-    const std::vector<std::string>& texts() const noexcept { return texts_; }
-    Error to_error() const;  // invalid, one problem per line. Requires: not empty
+    std::vector<std::string> texts() const;  // at most kProblemsMax, then "and n more"
+    Error to_error() const;                  // invalid, one problem per line. Requires: not empty
+    bool partial() const noexcept { return document_.partial; }
 
     // From here on readers look at every key they know, whether it is there or not, and note it.
     void record(std::vector<FieldShape>& shapes) noexcept { shapes_ = &shapes; }

@@ -5,7 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
 #include <ostream>
+#include <string>
+#include <vector>
 
 namespace capstan::config {
 namespace {
@@ -104,13 +110,50 @@ std::string decoded(const std::string& rest) {
 
 TEST(OperatorConfigSurprise, WordsThatLookLikeSwitchesAndNumbersAreRefusedWhereOthersAreMeant) {
     EXPECT_EQ(decoded("listeners: {ops: {enabled: on}}\n"),
-              "f:3: /listeners/ops/enabled: expected true or false, found string");
+              "f:3: /listeners/ops/enabled: expected true or false, found string \"on\"");
     EXPECT_EQ(decoded("listeners: {ops: {port: 1e3}}\n"),
-              "f:3: /listeners/ops/port: expected integer, found number");
-    EXPECT_EQ(decoded("limits:\n  requestsInFlight: 0_5\n"),
-              "f:4: /limits/requestsInFlight: expected integer, found string");
+              "f:3: /listeners/ops/port: expected integer from 0 to 65535, found number 1000.0");
+    EXPECT_EQ(
+        decoded("limits:\n  requestsInFlight: 0_5\n"),
+        "f:4: /limits/requestsInFlight: expected integer from 1 to 1024, found string \"0_5\"");
     EXPECT_EQ(decoded("plugins: {etcd: {path: 5}}\n"),
-              "f:3: /plugins/etcd/path: expected text, found integer");
+              "f:3: /plugins/etcd/path: expected text, found integer 5");
+}
+
+std::vector<std::string> examined(const std::string& text) {
+    const std::string path =
+        testing::TempDir() + "capstan-config-" + std::to_string(::getpid()) + ".yaml";
+    std::ofstream(path) << text;
+    auto checked = check_operator_config_file(path);
+    std::remove(path.c_str());
+    std::vector<std::string> problems =
+        checked ? checked.value().problems : std::vector<std::string>{checked.error().message};
+    for (std::string& problem : problems) {
+        problem.replace(0, path.size(), "f");
+    }
+    return problems;
+}
+
+// Kind: one fault hides the others.
+TEST(Faults, OfYamlHideNoneOfTheOthers) {
+    const std::string head(kHead);
+    EXPECT_EQ(examined(head + "gracefulStop: 15s\nlimits: {requestsInFlight: 0}\ngracefulStop: 1\n"
+                              "namespaces: &x [A]\n"),
+              (std::vector<std::string>{
+                  "f:5: duplicate key \"gracefulStop\", first on line 3",
+                  "f:6: /namespaces: anchors (&name) are not supported; write the value out",
+                  "f:4: /limits/requestsInFlight: 0 is not between 1 and 1024",
+                  "f:6: /namespaces: \"A\" is no namespace name"}));
+    const auto cut = examined("gracefulStop: 15\nloging: {}\nlisteners: {ops: {port: 70000}\n");
+    ASSERT_EQ(cut.size(), 3u) << cut.front();
+    EXPECT_TRUE(cut[0].starts_with("f:")) << cut[0];
+    EXPECT_TRUE(cut[1].starts_with("f:1: /gracefulStop: expected a duration")) << cut[1];
+    EXPECT_EQ(cut[2], "f:2: /loging: unknown key \"loging\", did you mean \"logging\"?");
+    EXPECT_EQ(examined(head + "loging: {}\n---\na: 1\n"),
+              (std::vector<std::string>{
+                  "f:4: a second document; only one is allowed here",
+                  "f:3: /loging: unknown key \"loging\", did you mean \"logging\"?"}));
+    EXPECT_EQ(examined(""), (std::vector<std::string>{"f: the file holds nothing"}));
 }
 
 struct DurationKey {

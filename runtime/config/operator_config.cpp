@@ -3,6 +3,8 @@
 #include "runtime/config/reader.hpp"
 #include "runtime/config/yaml.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -31,6 +33,73 @@ bool is_dns_name(std::string_view text) noexcept {
         text.begin(), text.end(), [&](char c) { return alnum(c) || c == '-' || c == '.'; });
 }
 
+bool is_address(const std::string& text) noexcept {
+    in6_addr address{};
+    return ::inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+           ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+// "pods", "pods/log", "*", "*/scale": as in RBAC.
+bool is_resource(std::string_view text) noexcept {
+    const std::size_t slash = text.find('/');
+    const auto good = [](std::string_view part) { return part == "*" || is_dns_name(part); };
+    return good(text.substr(0, slash)) &&
+           (slash == std::string_view::npos || good(text.substr(slash + 1)));
+}
+
+constexpr std::string_view kVerbs[] = {"*",
+                                       "get",
+                                       "list",
+                                       "watch",
+                                       "create",
+                                       "update",
+                                       "patch",
+                                       "delete",
+                                       "deletecollection",
+                                       "bind",
+                                       "escalate",
+                                       "impersonate"};
+
+void check_verb(Reader& reader, const std::string& verb) {
+    if (std::find(std::begin(kVerbs), std::end(kVerbs), verb) != std::end(kVerbs)) {
+        return;
+    }
+    const std::string_view close = nearest(verb, {std::begin(kVerbs), std::end(kVerbs)});
+    reader.problem(
+        "verbs",
+        "\"" + verb + "\" is no verb" +
+            (close.empty() ? std::string() : ", did you mean \"" + std::string(close) + "\"?"));
+}
+
+// A rule that cannot match anything would take away a right in silence.
+void check_permission(Reader& reader, const PermissionConfig& rule) {
+    for (const std::string& group : rule.groups) {
+        if (!group.empty() && group != "*" && !is_dns_name(group)) {
+            reader.problem("groups", "\"" + group + "\" is no API group; the core group is \"\"");
+        }
+    }
+    for (const std::string& resource : rule.resources) {
+        if (!is_resource(resource)) {
+            reader.problem("resources",
+                           "\"" + resource +
+                               "\" is no resource; write plurals in small letters, such as "
+                               "statefulsets or pods/log");
+        }
+    }
+    for (const std::string& verb : rule.verbs) {
+        check_verb(reader, verb);
+    }
+    const std::pair<const char*, const std::vector<std::string>*> lists[] = {
+        {"groups", &rule.groups}, {"resources", &rule.resources}, {"verbs", &rule.verbs}};
+    for (const auto& [key, list] : lists) {
+        if (!reader.has(key)) {
+            reader.problem(key, "missing");
+        } else if (list->empty()) {
+            reader.problem(key, "is empty: this rule permits nothing; leave it out");
+        }
+    }
+}
+
 void read_plugin(const std::string& name, Reader& reader, PluginConfig& plugin) {
     if (!is_dns_name(name)) {
         reader.problem(
@@ -51,11 +120,7 @@ void read_plugin(const std::string& name, Reader& reader, PluginConfig& plugin) 
         nested.texts("resources", rule.resources);
         nested.texts("verbs", rule.verbs);
         nested.texts("resourceNames", rule.resource_names);
-        for (const char* key : {"groups", "resources", "verbs"}) {
-            if (!nested.has(key)) {
-                nested.problem(key, "missing");
-            }
-        }
+        check_permission(nested, rule);
         rules.push_back(std::move(rule));
     });
     if (reader.has("permissions")) {
@@ -91,8 +156,10 @@ void read_listener(Reader& reader, ListenerConfig& listener, bool* says_client_a
             *says_client_auth = tls.has("clientAuth");
         }
     });
-    if (listener.address.empty()) {
-        reader.problem("address", "\"\" is no address; write 0.0.0.0 or :: for all");
+    if (!is_address(listener.address)) {
+        reader.problem("address",
+                       "\"" + listener.address +
+                           "\" is no IP address; write 127.0.0.1, or 0.0.0.0 or :: for all");
     }
 }
 
@@ -235,10 +302,12 @@ std::vector<FieldShape> operator_config_fields() {
     return fields;
 }
 
-Result<OperatorConfig> decode_operator_config(const Document& document) {
+CheckedConfig check_operator_config(const Document& document) {
     Problems problems(document);
     Reader root(document.value, "", problems);
-    OperatorConfig config = read_all(root);
+    CheckedConfig checked;
+    checked.config = read_all(root);
+    const OperatorConfig& config = checked.config;
     if (config.namespaces.size() > kNamespacesMax) {
         root.problem("namespaces",
                      "more than " + std::to_string(kNamespacesMax) +
@@ -255,15 +324,40 @@ Result<OperatorConfig> decode_operator_config(const Document& document) {
     }
     check_listeners(root, config);
     check_plugin_names(root, config);
-    if (!problems.empty()) {
-        return fail(problems.to_error());
+    checked.problems = problems.texts();
+    return checked;
+}
+
+Result<CheckedConfig> check_operator_config_file(const std::string& path) {
+    CAPSTAN_TRY(Examined examined, examine_file(path));
+    CheckedConfig checked = check_operator_config(examined.document);
+    checked.problems.insert(
+        checked.problems.begin(), examined.problems.begin(), examined.problems.end());
+    return checked;
+}
+
+namespace {
+
+Result<OperatorConfig> unless_wrong(CheckedConfig checked) {
+    if (checked.problems.empty()) {
+        return std::move(checked.config);
     }
-    return config;
+    Error error{Code::invalid, {}, {}};
+    for (const std::string& text : checked.problems) {
+        error.message += (error.message.empty() ? "" : "\n") + text;
+    }
+    return fail(std::move(error));
+}
+
+}  // namespace
+
+Result<OperatorConfig> decode_operator_config(const Document& document) {
+    return unless_wrong(check_operator_config(document));
 }
 
 Result<OperatorConfig> load_operator_config(const std::string& path) {
-    CAPSTAN_TRY(const auto document, load_file(path));
-    return decode_operator_config(document);
+    CAPSTAN_TRY(CheckedConfig checked, check_operator_config_file(path));
+    return unless_wrong(std::move(checked));
 }
 
 }  // namespace capstan::config

@@ -97,6 +97,16 @@ struct OperatorConfig {
     LeaderElectionConfig leader_election;
 };
 
+// A configuration and everything that is wrong with its text: a key that cannot be used has its
+// default, so that more can be said about the rest.
+struct CheckedConfig {
+    OperatorConfig config;
+    std::vector<std::string> problems;  // each with file, line and key
+};
+CheckedConfig check_operator_config(const Document& document);
+// Errors: those of examine_file, where there is nothing to check.
+Result<CheckedConfig> check_operator_config_file(const std::string& path);
+
 // Checks everything and reports every problem at once. Errors: invalid.
 Result<OperatorConfig> decode_operator_config(const Document& document);
 // Reads and decodes. Errors: invalid, too_large, not_found, forbidden, unavailable.

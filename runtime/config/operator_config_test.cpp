@@ -125,22 +125,24 @@ TEST(OperatorConfig, ReferenceHasEveryKeyThatIsPrinted) {
 }
 
 TEST(OperatorConfig, ReportsEverythingAtOnce) {
-    EXPECT_EQ(error_of("loging: {}\n"
-                       "plugins:\n"
-                       "  etcd:\n"
-                       "    enabled: yes\n"
-                       "    controllers: {etcd: {maxConcurent: 3}, x: {maxConcurrent: 17}}\n"
-                       "    featureGates: {A: \"true\"}\n"
-                       "listeners: {ops: {port: 70000}}\n"
-                       "gracefulStop: 15\n"),
-              "f:6: /plugins/etcd/enabled: expected true or false, found string\n"
-              "f:8: /plugins/etcd/featureGates/A: expected true or false, found string\n"
-              "f:7: /plugins/etcd/controllers/etcd/maxConcurent: unknown key \"maxConcurent\", did "
-              "you mean \"maxConcurrent\"?\n"
-              "f:7: /plugins/etcd/controllers/x/maxConcurrent: 17 is not between 1 and 16\n"
-              "f:9: /listeners/ops/port: 70000 is not between 0 and 65535\n"
-              "f:10: /gracefulStop: expected a duration with unit such as \"15s\", found integer\n"
-              "f:3: /loging: unknown key \"loging\", did you mean \"logging\"?");
+    EXPECT_EQ(
+        error_of("loging: {}\n"
+                 "plugins:\n"
+                 "  etcd:\n"
+                 "    enabled: yes\n"
+                 "    controllers: {etcd: {maxConcurent: 3}, x: {maxConcurrent: 17}}\n"
+                 "    featureGates: {A: \"true\"}\n"
+                 "listeners: {ops: {port: 70000}}\n"
+                 "gracefulStop: 15\n"),
+        "f:6: /plugins/etcd/enabled: expected true or false, found string \"yes\"\n"
+        "f:8: /plugins/etcd/featureGates/A: expected true or false, found string \"true\"\n"
+        "f:7: /plugins/etcd/controllers/etcd/maxConcurent: unknown key \"maxConcurent\", did "
+        "you mean \"maxConcurrent\"?\n"
+        "f:7: /plugins/etcd/controllers/x/maxConcurrent: 17 is not between 1 and 16\n"
+        "f:9: /listeners/ops/port: 70000 is not between 0 and 65535\n"
+        "f:10: /gracefulStop: expected a duration with unit such as \"15s\", from 0s to 3600s, "
+        "found integer 15\n"
+        "f:3: /loging: unknown key \"loging\", did you mean \"logging\"?");
 }
 
 struct RefusedRow {
@@ -166,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedRow{"duration_empty", "gracefulStop: \"\"\n", "/gracefulStop: \"\" is no duration"},
         RefusedRow{"duration_days", "gracefulStop: 4d\n", "\"4d\" is no duration"},
         RefusedRow{
-            "duration_zero", "limits: {requestTimeout: 0}\n", "0s is not between 100ms and 600s"},
+            "duration_zero", "limits: {requestTimeout: 0}\n", "0 is not between 100ms and 600s"},
         RefusedRow{"lease_equal",
                    "leaderElection: {leaseDuration: 15s, renewDeadline: 15s, retryPeriod: 2s}\n",
                    "must be longer than renewDeadline"},
@@ -184,9 +186,54 @@ INSTANTIATE_TEST_SUITE_P(
                    "ops and api have the same port 8080"},
         RefusedRow{
             "port_negative", "listeners: {ops: {port: -1}}\n", "-1 is not between 0 and 65535"},
+        RefusedRow{"port_text",
+                   "listeners: {ops: {port: \"80\"}}\n",
+                   "/listeners/ops/port: expected integer from 0 to 65535, found string \"80\""},
+        RefusedRow{"port_real",
+                   "listeners: {ops: {port: 1e3}}\n",
+                   "expected integer from 0 to 65535, found number 1000"},
+        RefusedRow{"limit_range",
+                   "limits: {requestsInFlight: 5000}\n",
+                   "f:3: /limits/requestsInFlight: 5000 is not between 1 and 1024"},
+        RefusedRow{"limit_type",
+                   "limits: {cacheBytes: 1Gi}\n",
+                   "/limits/cacheBytes: expected integer from 0 to 1099511627776, found string "
+                   "\"1Gi\""},
+        RefusedRow{"limit_duration",
+                   "limits: {cacheSyncTimeout: 5us}\n",
+                   "/limits/cacheSyncTimeout: 5us is not between 1s and 3600s"},
+        RefusedRow{"limit_duration_text",
+                   "limits: {cacheSyncTimeout: soon}\n",
+                   "\"soon\" is no duration; write 15s, 1m30s or 250ms, from 1s to 3600s"},
+        RefusedRow{"address_empty",
+                   "listeners: {ops: {address: \"\"}}\n",
+                   "/listeners/ops/address: \"\" is no IP address; write 127.0.0.1, or 0.0.0.0 or "
+                   ":: for all"},
+        RefusedRow{"address_name",
+                   "listeners: {api: {address: localhost}}\n",
+                   "/listeners/api/address: \"localhost\" is no IP address"},
+        RefusedRow{"address_with_port",
+                   "listeners: {webhook: {enabled: false, address: \"0.0.0.0:9443\"}}\n",
+                   "/listeners/webhook/address: \"0.0.0.0:9443\" is no IP address"},
         RefusedRow{
-            "port_text", "listeners: {ops: {port: \"80\"}}\n", "expected integer, found string"},
-        RefusedRow{"port_real", "listeners: {ops: {port: 1e3}}\n", "expected integer, found"},
+            "verb",
+            "plugins: {a: {permissions: [{groups: [''], resources: [pods], verbs: [gett]}]}}\n",
+            "/plugins/a/permissions/0/verbs: \"gett\" is no verb, did you mean \"get\"?"},
+        RefusedRow{
+            "resource_is_a_kind",
+            "plugins: {a: {permissions: [{groups: [''], resources: [Pod], verbs: [get]}]}}\n",
+            "/plugins/a/permissions/0/resources: \"Pod\" is no resource; write plurals"},
+        RefusedRow{
+            "resource_with_a_hole",
+            "plugins: {a: {permissions: [{groups: [''], resources: [pods/], verbs: [get]}]}}\n",
+            "\"pods/\" is no resource"},
+        RefusedRow{
+            "group",
+            "plugins: {a: {permissions: [{groups: [apps/v1], resources: [x], verbs: [get]}]}}\n",
+            "/plugins/a/permissions/0/groups: \"apps/v1\" is no API group"},
+        RefusedRow{"rule_for_nothing",
+                   "plugins: {a: {permissions: [{groups: [apps], resources: [x], verbs: []}]}}\n",
+                   "/plugins/a/permissions/0/verbs: is empty: this rule permits nothing"},
         RefusedRow{"half_tls",
                    "listeners: {api: {tls: {certificateFile: /c}}}\n",
                    "certificateFile and keyFile go together"},

@@ -17,6 +17,16 @@ std::string show(std::chrono::nanoseconds value) {
     return ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms";
 }
 
+// "string "80"", "integer 15", "array".
+std::string with_value(const json::Value& found) {
+    std::string text(json::to_string(found.kind()));
+    if (const std::string* string = found.if_string()) {
+        return text + " " + quoted(*string);
+    }
+    const bool scalar = !found.is_object() && !found.is_array() && !found.is_null();
+    return scalar ? text + " " + json::dump(found) : text;
+}
+
 const json::Value kEmpty = json::object();  // "name:" alone means all defaults
 const json::Value kAnyItem = json::list({json::object()});
 const json::Value kAnyName = {{"NAME", nullptr}};
@@ -54,9 +64,7 @@ void Reader::problem(std::string_view key, std::string_view what) {
 }
 
 void Reader::wrong_type(std::string_view key, std::string_view expected, const json::Value& found) {
-    problem(key,
-            "expected " + std::string(expected) + ", found " +
-                std::string(json::to_string(found.kind())));
+    problem(key, "expected " + std::string(expected) + ", found " + with_value(found));
 }
 
 void Reader::text(std::string_view key, std::string& out) {
@@ -109,14 +117,14 @@ void Reader::integer(std::string_view key,
                      std::int64_t min,
                      std::int64_t max,
                      const std::function<void(std::int64_t)>& take_value) {
-    const json::Value* found =
-        take(key, "integer, " + std::to_string(min) + " to " + std::to_string(max));
+    const std::string range = std::to_string(min) + " to " + std::to_string(max);
+    const json::Value* found = take(key, "integer, " + range);
     if (found == nullptr) {
         return;
     }
     const std::int64_t* value = found->if_int();
     if (value == nullptr) {
-        return wrong_type(key, "integer", *found);
+        return wrong_type(key, "integer from " + range, *found);
     }
     if (*value < min || *value > max) {
         return problem(key,
@@ -130,22 +138,26 @@ void Reader::duration(std::string_view key,
                       std::chrono::nanoseconds& out,
                       std::chrono::nanoseconds min,
                       std::chrono::nanoseconds max) {
-    const json::Value* found = take(key, "duration, " + show(min) + " to " + show(max));
+    const std::string range = show(min) + " to " + show(max);
+    const json::Value* found = take(key, "duration, " + range);
     if (found == nullptr) {
         return;
     }
     std::chrono::nanoseconds value{0};
+    std::string given = "0";
     if (const std::string* text = found->if_string()) {
         const auto parsed = parse_duration(*text);
         if (!parsed || text->empty()) {
-            return problem(key, quoted(*text) + " is no duration; write 15s, 1m30s or 250ms");
+            return problem(
+                key, quoted(*text) + " is no duration; write 15s, 1m30s or 250ms, from " + range);
         }
         value = *parsed;
+        given = *text;
     } else if (const std::int64_t* number = found->if_int(); number == nullptr || *number != 0) {
-        return wrong_type(key, "a duration with unit such as \"15s\"", *found);
+        return wrong_type(key, "a duration with unit such as \"15s\", from " + range, *found);
     }
     if (value < min || value > max) {
-        return problem(key, show(value) + " is not between " + show(min) + " and " + show(max));
+        return problem(key, given + " is not between " + show(min) + " and " + show(max));
     }
     out = value;
 }
@@ -164,9 +176,8 @@ void Reader::texts(std::string_view key, std::vector<std::string>& out) {
         if (const std::string* text = (*items)[i].if_string()) {
             result.push_back(*text);
         } else {
-            problems_.add(
-                path_of(key) + "/" + std::to_string(i),
-                "expected text, found " + std::string(json::to_string((*items)[i].kind())));
+            problems_.add(path_of(key) + "/" + std::to_string(i),
+                          "expected text, found " + with_value((*items)[i]));
         }
     }
     out = std::move(result);
@@ -256,9 +267,8 @@ void Reader::switches(std::string_view key,
         if (const bool* on = value.if_bool()) {
             take_switch(name, *on);
         } else {
-            problems_.add(
-                path_of(key) + "/" + json::escape_pointer_token(name),
-                "expected true or false, found " + std::string(json::to_string(value.kind())));
+            problems_.add(path_of(key) + "/" + json::escape_pointer_token(name),
+                          "expected true or false, found " + with_value(value));
         }
     }
 }
@@ -267,7 +277,7 @@ void Reader::require(std::string_view key) {
     const json::Value* found = value_.find(key);
     const bool empty =
         found == nullptr || found->is_null() || (found->is_string() && found->if_string()->empty());
-    if (empty && value_.is_object()) {
+    if (empty && value_.is_object() && !problems_.partial()) {
         problem("", "missing \"" + std::string(key) + "\"");
     }
 }

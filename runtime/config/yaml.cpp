@@ -63,9 +63,11 @@ Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
 
 }  // namespace
 
-Result<std::vector<Document>> load_all(std::string_view text,
-                                       std::string file,
-                                       const LoadOptions& options) {
+namespace {
+
+Result<void> check_text(std::string_view text,
+                        const std::string& file,
+                        const LoadOptions& options) {
     if (text.size() > options.bytes_max) {
         return fail(Code::too_large,
                     file + ": larger than " + std::to_string(options.bytes_max) + " bytes");
@@ -73,20 +75,58 @@ Result<std::vector<Document>> load_all(std::string_view text,
     if (const int line = first_bad_line(text); line != 0) {
         return fail(Code::invalid, file + ":" + std::to_string(line) + ": not UTF-8 text");
     }
+    return ok();
+}
+
+std::string nothing_in(const std::string& file) {
+    return file + ": the file holds nothing";
+}
+
+std::string second_in(const std::vector<Document>& documents) {
+    return documents[1].file + ":" + std::to_string(documents[1].line) +
+           ": a second document; only one is allowed here";
+}
+
+}  // namespace
+
+Result<std::vector<Document>> load_all(std::string_view text,
+                                       std::string file,
+                                       const LoadOptions& options) {
+    CAPSTAN_TRY(check_text(text, file, options));
     return parse_documents(text, file, options);
 }
 
 Result<Document> load(std::string_view text, std::string file, const LoadOptions& options) {
     CAPSTAN_TRY(auto documents, load_all(text, file, options));
     if (documents.empty()) {
-        return fail(Code::invalid, file + ": the file holds nothing");
+        return fail(Code::invalid, nothing_in(file));
     }
     if (documents.size() > 1) {
-        return fail(Code::invalid,
-                    file + ":" + std::to_string(documents[1].line) +
-                        ": a second document; only one is allowed here");
+        return fail(Code::invalid, second_in(documents));
     }
     return std::move(documents.front());
+}
+
+Result<Examined> examine_file(const std::string& path, const LoadOptions& options) {
+    CAPSTAN_TRY(const auto text, read_file(path, options.bytes_max));
+    CAPSTAN_TRY(check_text(text, path, options));
+    Parsed parsed = parse_all(text, path, options);
+    Examined examined;
+    examined.problems = std::move(parsed.problems);
+    if (parsed.documents.empty()) {
+        if (examined.problems.empty()) {
+            examined.problems.push_back(nothing_in(path));
+        }
+        examined.document.file = path;
+        examined.document.value = json::object();
+        examined.document.partial = true;
+        return examined;
+    }
+    if (parsed.documents.size() > 1) {
+        examined.problems.push_back(second_in(parsed.documents));
+    }
+    examined.document = std::move(parsed.documents.front());
+    return examined;
 }
 
 Result<Document> load_file(const std::string& path, const LoadOptions& options) {

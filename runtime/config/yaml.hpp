@@ -37,6 +37,15 @@ Result<Document> load_file(const std::string& path, const LoadOptions& options =
 Result<std::vector<Document>> load_all_file(const std::string& path,
                                             const LoadOptions& options = {});
 
+// One document as far as it can be read, and all that is wrong with the text: one fault does not
+// hide the others. Of duplicate keys the first counts; behind a fault of syntax nothing is read.
+struct Examined {
+    Document document;  // an empty map, `partial`, when nothing can be read
+    std::vector<std::string> problems;
+};
+// Errors: those of load_file where there is no text at all.
+Result<Examined> examine_file(const std::string& path, const LoadOptions& options = {});
+
 // The value of a plain scalar by the YAML 1.2 core schema: null, ~, "", true/True/TRUE, false…,
 // decimal, 0o and 0x integers, floats; everything else (yes, on, 1_000, 0b1, 12:30) is text.
 // Integers beyond int64 become real.

@@ -71,6 +71,14 @@ public:
     bool too_large() const noexcept { return too_large_; }
     int start() const noexcept { return start_; }  // offset of the document's first token
 
+    // The text breaks off: of what is open, members of the root that were complete stay.
+    void cut() {
+        if (!stack_.empty()) {
+            document_.value = std::move(stack_.front().value);
+        }
+        document_.partial = true;
+    }
+
     void OnDocumentStart(const YAML::Mark& mark) override {
         document_.line = mark.line + 1;
         start_ = mark.pos;
@@ -294,53 +302,74 @@ Error join(const std::vector<std::string>& problems, Code code) {
     return Error{code, std::move(message), std::chrono::milliseconds{0}};
 }
 
+// One document of `parser`; what it throws is a problem like others.
+bool next_document(YAML::Parser& parser,
+                   Builder& builder,
+                   const std::string& file,
+                   Parsed& parsed) {
+    std::string broken;
+    bool more = false;
+    try {
+        more = parser.HandleNextDocument(builder);
+    } catch (const YAML::ParserException& error) {
+        broken = file + ":" + std::to_string(error.mark.line + 1) + ": " + error.msg;
+    } catch (const std::exception& error) {
+        broken = file + ": " + error.what();
+    }
+    const std::vector<std::string>& found = builder.problems();
+    parsed.problems.insert(parsed.problems.end(), found.begin(), found.end());
+    parsed.too_large = parsed.too_large || builder.too_large();
+    if (!broken.empty()) {
+        parsed.problems.push_back(std::move(broken));
+        builder.cut();
+    }
+    return more;
+}
+
 }  // namespace
+
+Parsed parse_all(std::string_view text, const std::string& file, const LoadOptions& options) {
+    Parsed parsed;
+    int last_start = -1;
+    const Lines lines(text);
+    std::istringstream input{std::string(text)};
+    YAML::Parser parser(input);
+    for (bool more = true; more;) {
+        Document document;
+        document.file = file;
+        Builder builder(document, options, lines);
+        more = next_document(parser, builder, file, parsed);
+        if (!more && !document.partial) {
+            break;
+        }
+        // Of a stray "," yaml-cpp makes one empty document after the other, for ever.
+        if (more && std::exchange(last_start, builder.start()) == builder.start()) {
+            parsed.problems.push_back(file + ":" + std::to_string(document.line) +
+                                      ": a \",\" outside of [] and {}");
+            break;
+        }
+        if (builder.is_empty()) {
+            continue;
+        }
+        if (parsed.documents.size() == options.documents_max) {
+            parsed.problems.push_back(file + ": more than " +
+                                      std::to_string(options.documents_max) + " documents");
+            parsed.too_large = true;
+            break;
+        }
+        parsed.documents.push_back(std::move(document));
+    }
+    return parsed;
+}
 
 Result<std::vector<Document>> parse_documents(std::string_view text,
                                               const std::string& file,
                                               const LoadOptions& options) {
-    std::vector<Document> documents;
-    std::vector<std::string> problems;
-    bool too_large = false;
-    int last_start = -1;
-    const Lines lines(text);
-    std::istringstream input{std::string(text)};
-    try {
-        YAML::Parser parser(input);
-        for (;;) {
-            Document document;
-            document.file = file;
-            Builder builder(document, options, lines);
-            if (!parser.HandleNextDocument(builder)) {
-                break;
-            }
-            // Of a stray "," yaml-cpp makes one empty document after the other, for ever.
-            if (std::exchange(last_start, builder.start()) == builder.start()) {
-                problems.push_back(file + ":" + std::to_string(document.line) +
-                                   ": a \",\" outside of [] and {}");
-                break;
-            }
-            problems.insert(problems.end(), builder.problems().begin(), builder.problems().end());
-            too_large = too_large || builder.too_large();
-            if (builder.is_empty()) {
-                continue;
-            }
-            if (documents.size() == options.documents_max) {
-                return fail(
-                    Code::too_large,
-                    file + ": more than " + std::to_string(options.documents_max) + " documents");
-            }
-            documents.push_back(std::move(document));
-        }
-    } catch (const YAML::ParserException& error) {
-        problems.push_back(file + ":" + std::to_string(error.mark.line + 1) + ": " + error.msg);
-    } catch (const std::exception& error) {
-        problems.push_back(file + ": " + error.what());
+    Parsed parsed = parse_all(text, file, options);
+    if (!parsed.problems.empty()) {
+        return fail(join(parsed.problems, parsed.too_large ? Code::too_large : Code::invalid));
     }
-    if (!problems.empty()) {
-        return fail(join(problems, too_large ? Code::too_large : Code::invalid));
-    }
-    return documents;
+    return std::move(parsed.documents);
 }
 
 }  // namespace capstan::config
