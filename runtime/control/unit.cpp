@@ -20,12 +20,12 @@ Unit::~Unit() = default;
 
 namespace {
 
-constexpr std::size_t kFieldManagerBytesMax = 128;  // the API server's limit
-
 Result<std::string> expand_field_manager(const Core& core, const std::string& text) {
     CAPSTAN_TRY(auto name, plugin::expand_variables(text, core.parts.environment));
     if (name.size() > kFieldManagerBytesMax) {
-        return fail(Code::invalid, "\"" + name + "\" is longer than 128 bytes");
+        return fail(
+            Code::invalid,
+            "\"" + name + "\" is longer than " + std::to_string(kFieldManagerBytesMax) + " bytes");
     }
     return name;
 }
@@ -42,6 +42,11 @@ Result<void> Unit::attach(Plugin plugin) {
         return fail(with_context(std::move(manager).error(), m.id + ": fieldManager"));
     }
     field_manager_ = std::move(manager).value();
+    if (const auto version = plugin::Version::parse(m.version)) {
+        for (const std::string& note : m.gates.off_notes(version.value(), plugin_.gates)) {
+            ready_note_ += (ready_note_.empty() ? "" : "; ") + note;
+        }
+    }
     for (const plugin::ControllerSpec& spec : m.controllers) {
         const auto given = plugin_.max_concurrent.find(spec.name);
         const std::uint32_t workers =
@@ -238,7 +243,7 @@ void Unit::update_health() {
         }
     }
     if (waiting.empty()) {
-        health.ready(check);
+        health.ready(check, ready_note_);
     } else {
         health.not_ready(check, waiting);
     }

@@ -106,6 +106,7 @@ private:
     capstan_host host_;
     Plugin plugin_;
     std::string short_name_, config_json_, field_manager_;
+    std::string ready_note_;  // what gates that are off leave undone
     obs::Log log_;
     std::vector<std::unique_ptr<Controller>> controllers_;
     std::vector<std::unique_ptr<ServiceRunner>> services_;

@@ -157,6 +157,18 @@ void apply_stage_override(const std::vector<Gate>& gates,
 
 }  // namespace
 
+std::vector<std::string> GateTable::off_notes(const Version& version, const GateSet& set) const {
+    std::vector<std::string> notes;
+    for (const Gate& gate : gates_) {
+        const GateEntry* entry = gate.at(version);
+        if (entry != nullptr && !entry->when_off.empty() &&
+            !set.enabled(gate.name).value_or(true)) {
+            notes.push_back("gate " + gate.name + " is off: " + entry->when_off);
+        }
+    }
+    return notes;
+}
+
 GateResult GateTable::effective(const Version& version,
                                 const std::vector<GateOverride>& overrides) const {
     GateResult result;

@@ -21,6 +21,7 @@ namespace capstan::plugin {
 
 inline constexpr std::size_t kGatesMax = 128;       // per plugin
 inline constexpr std::size_t kGateHistoryMax = 16;  // entries per gate
+inline constexpr std::size_t kWhenOffBytesMax = 256;
 // collected per document; further ones are dropped
 inline constexpr std::size_t kProblemsMax = 64;
 
@@ -56,6 +57,7 @@ struct GateEntry {
     bool locked{false};
     std::optional<Version> min_compat;
     std::vector<std::string> depends_on;
+    std::string when_off;  // what is not done then, for people; "" when there is nothing to say
 };
 
 struct Gate {
@@ -103,6 +105,8 @@ public:
     // gates not named themselves.
     GateResult effective(const Version& version,
                          const std::vector<GateOverride>& overrides = {}) const;
+    // "gate X is off: …" for each gate that is off in `set` and says what that means.
+    std::vector<std::string> off_notes(const Version& version, const GateSet& set) const;
 
 private:
     std::vector<Gate> gates_;  // sorted by name

@@ -46,10 +46,12 @@ public:
                 read_version(member.value, at, *entry.min_compat);
             } else if (member.key == "dependsOn") {
                 read_names(member.value, at, entry.depends_on);
+            } else if (member.key == "whenOff") {
+                read_note(member.value, at, entry.when_off);
             } else {
                 problems_.add(at,
                               "unknown member; known are since, stage, default, locked, minCompat, "
-                              "dependsOn");
+                              "dependsOn, whenOff");
             }
         }
         if (!has_since || !has_stage || !has_default) {
@@ -91,6 +93,16 @@ private:
             out = *value.if_bool();
         }
         return true;
+    }
+    void read_note(const json::Value& value, const std::string& at, std::string& out) {
+        const std::string* text = value.if_string();
+        if (text == nullptr || text->empty() || text->size() > kWhenOffBytesMax) {
+            problems_.add(
+                at,
+                "expected a sentence of at most " + std::to_string(kWhenOffBytesMax) + " bytes");
+            return;
+        }
+        out = *text;
     }
     void read_names(const json::Value& value,
                     const std::string& at,

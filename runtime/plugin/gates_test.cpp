@@ -71,6 +71,29 @@ INSTANTIATE_TEST_SUITE_P(
                                 ""},
                     OverrideRow{"dependency_met", {{"Extra", true}}, "", ""}));
 
+TEST(Gates, SayWhatIsNotDoneWhileTheyAreOff) {
+    Problems problems;
+    const GateTable table = parsed(
+        R"({"Member": [{"since":"1.3","stage":"Alpha","default":false,"whenOff":"nothing is built"},
+                       {"since":"1.5","stage":"Beta","default":true}],
+            "Silent": [{"since":"1.0","stage":"Alpha","default":false}]})",
+        problems);
+    ASSERT_TRUE(problems.empty()) << problems.lines().front();
+    const auto notes = [&table](const Version& version,
+                                const std::vector<GateOverride>& overrides) {
+        return table.off_notes(version, table.effective(version, overrides).set);
+    };
+    EXPECT_EQ(notes({1, 3, 0}, {}),
+              (std::vector<std::string>{"gate Member is off: nothing is built"}));
+    EXPECT_TRUE(notes({1, 3, 0}, {{"Member", true}}).empty());
+    EXPECT_TRUE(notes({1, 2, 0}, {}).empty()) << "younger than that";
+    EXPECT_TRUE(notes({1, 5, 0}, {{"Member", false}}).empty()) << "it says nothing any more";
+    parsed(R"({"A": [{"since":"1.0","stage":"Alpha","default":false,"whenOff":""}]})", problems);
+    ASSERT_EQ(problems.lines().size(), 1u);
+    EXPECT_EQ(problems.lines()[0],
+              "/featureGates/A/0/whenOff: expected a sentence of at most 256 bytes");
+}
+
 TEST(Gates, StageOverridesSpareTheGatesNamed) {
     Problems problems;
     const GateTable table = parsed(kGates, problems);

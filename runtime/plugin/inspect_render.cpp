@@ -41,7 +41,10 @@ std::string controller_text(const ControllerSpec& controller) {
         } else if (!watch.keep.empty()) {
             text += ", keeps " + joined(watch.keep);
         }
-        text += ", predicate of " + std::to_string(watch.predicate.node_count()) + " nodes\n";
+        const std::size_t nodes = watch.predicate.node_count();
+        text += watch.every_event ? ", every event\n"
+                                  : ", predicate of " + std::to_string(nodes) +
+                                        (nodes == 1 ? " node\n" : " nodes\n");
     }
     return text;
 }

@@ -133,8 +133,9 @@ void read_identity(StrictObject& top, Manifest& manifest) {
     manifest.license = top.text("license");
     manifest.handover = top.one_of("handover", {"none"}, "none");
     manifest.field_manager = top.text("fieldManager");
-    if (manifest.field_manager.size() > 128) {
-        top.problem("fieldManager", "is longer than 128 bytes");
+    if (manifest.field_manager.size() > kFieldManagerBytesMax) {
+        top.problem("fieldManager",
+                    "is longer than " + std::to_string(kFieldManagerBytesMax) + " bytes");
     }
     if (!has_only_whole_variables(manifest.field_manager)) {
         top.problem("fieldManager", "a \"$\" begins a variable, as in \"operator-$(POD_NAME)\"");

@@ -61,6 +61,7 @@ struct Watch {
     Select select;
     Predicate predicate;
     MapRule map;
+    bool every_event{true};  // the manifest names no predicate
 };
 
 struct ControllerSpec {

@@ -114,9 +114,30 @@ bool kept(const Watch& watch, std::string_view pointer) {
            std::any_of(watch.keep.begin(), watch.keep.end(), inside);
 }
 
+// Entries inside of others say twice what is kept, or not what was meant.
+void check_overlap(StrictObject& from, const std::vector<std::string>& keep) {
+    for (std::size_t i = 0; i < keep.size(); ++i) {
+        for (std::size_t j = 0; j < keep.size(); ++j) {
+            if (i < j && keep[i] == keep[j]) {
+                from.problem("keep", "\"" + keep[i] + "\" is there twice");
+            } else if (keep[j].starts_with(keep[i] + "/")) {
+                from.problem(
+                    "keep",
+                    "\"" + keep[j] + "\" is inside of \"" + keep[i] + "\"; leave one of them out");
+            }
+        }
+    }
+}
+
 std::vector<std::string> read_keep(StrictObject& from) {
     const bool metadata_only = from.flag("metadataOnly", false);
+    const json::Value* given = from.take("keep");
+    if (given != nullptr && given->is_array() && given->if_array()->empty()) {
+        from.problem("keep",
+                     "is empty; leave it out to keep whole objects, or write metadataOnly: true");
+    }
     std::vector<std::string> keep = from.texts("keep");
+    check_overlap(from, keep);
     for (const std::string& pointer : keep) {
         const auto steps = std::count(pointer.begin(), pointer.end(), '/');
         if (!pointer.starts_with('/') || pointer.ends_with('/') || steps > 2 ||
@@ -154,6 +175,7 @@ Watch read_watch(const json::Value& value,
     }
     if (const json::Value* predicate = from.take("predicate")) {
         watch.predicate = Predicate::compile(*predicate, context, from.at("predicate"), problems);
+        watch.every_event = false;
     } else {
         watch.predicate =
             Predicate::compile(json::Value(true), context, from.at("predicate"), problems);
@@ -238,6 +260,31 @@ void read_controllers(StrictObject& top, Manifest& manifest, Problems& problems)
     }
 }
 
+namespace {
+
+// A name that nothing has would be a right in appearance only.
+void check_rule_names(StrictObject& from, const PermissionRule& rule) {
+    const auto good = [](std::string_view part) { return part == "*" || is_dns_subdomain(part); };
+    for (const std::string& group : rule.groups) {
+        if (!group.empty() && !good(group)) {
+            from.problem("groups", "\"" + group + "\" is no API group; the core group is \"\"");
+        }
+    }
+    for (const std::string& resource : rule.resources) {
+        const std::size_t slash = resource.find('/');
+        const std::string_view whole = resource;
+        const bool parts = slash == std::string::npos || good(whole.substr(slash + 1));
+        if (!good(whole.substr(0, slash)) || !parts) {
+            from.problem("resources",
+                         "\"" + resource +
+                             "\" is no resource; write plurals in small letters, such as "
+                             "statefulsets or pods/log");
+        }
+    }
+}
+
+}  // namespace
+
 std::vector<PermissionRule> read_rules(StrictObject& top,
                                        std::string_view key,
                                        Problems& problems) {
@@ -268,6 +315,7 @@ std::vector<PermissionRule> read_rules(StrictObject& top,
                 from.problem("verbs", "unknown verb \"" + verb + "\"; a wildcard is not accepted");
             }
         }
+        check_rule_names(from, rule);
         from.finish();
         rules.push_back(std::move(rule));
     }

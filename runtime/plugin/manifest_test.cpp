@@ -92,6 +92,21 @@ INSTANTIATE_TEST_SUITE_P(
             R"("keep": ["/metadata/labels"])",
             "/controllers/0/watches/2/keep: metadata is always kept whole; leave "
             "\"/metadata/labels\" out"},
+        Row{"keep_empty",
+            R"("metadataOnly": true)",
+            R"("keep": [])",
+            "/controllers/0/watches/2/keep: is empty; leave it out to keep whole objects, or write "
+            "metadataOnly: true"},
+        Row{"keep_twice",
+            R"("metadataOnly": true)",
+            R"("keep": ["/data", "/data"])",
+            "/controllers/0/watches/2/keep: \"/data\" is there twice"},
+        Row{"keep_overlap",
+            R"("metadataOnly": true)",
+            R"("keep": ["/spec/replicas", "/data", "/spec"])",
+            "/controllers/0/watches/2/keep: \"/spec/replicas\" is inside of \"/spec\"; leave one "
+            "of "
+            "them out"},
         Row{"keep_and_metadata_only",
             R"("metadataOnly": true)",
             R"("metadataOnly": true, "keep": ["/data"])",
@@ -192,6 +207,15 @@ INSTANTIATE_TEST_SUITE_P(
             "\"verbs\": [\"get\"]}],\n  \"crds\"",
             "\"verbs\": [\"*\"]}],\n  \"crds\"",
             "/grants/0/verbs: unknown verb \"*\"; a wildcard is not accepted"},
+        Row{"resource_is_a_kind",
+            R"("resources": ["pods"])",
+            R"("resources": ["Pod"])",
+            "/grants/0/resources: \"Pod\" is no resource; write plurals in small letters, such as "
+            "statefulsets or pods/log"},
+        Row{"group_with_version",
+            R"("grants": [{"groups": [""])",
+            R"("grants": [{"groups": ["apps/v1"])",
+            "/grants/0/groups: \"apps/v1\" is no API group; the core group is \"\""},
         Row{"storage",
             R"("storage": "v1alpha1")",
             R"("storage": "v1")",

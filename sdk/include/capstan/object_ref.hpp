@@ -4,11 +4,15 @@
 #include "capstan/error.hpp"
 
 #include <compare>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
 
 namespace capstan {
+
+// Of the name of a field manager: the API server's own limit.
+inline constexpr std::size_t kFieldManagerBytesMax = 128;
 
 // "apps/v1/StatefulSet", "v1/Pod": the form manifests and the C ABI use.
 struct GroupVersionKind {
