@@ -1,5 +1,7 @@
 #include "runtime/cache/informer.hpp"
 
+#include "runtime/kube/status.hpp"
+
 #include <utility>
 
 namespace capstan::cache {
@@ -307,13 +309,14 @@ std::string Informer::reason() const {
         return fsm_.synced() ? "" : view_->spec.gvk.kind + ": not listed yet";
     }
     const Error& error = *fsm_.trouble();
-    std::string text =
-        view_->spec.gvk.kind + ": " + std::string(capstan::to_string(error.code)) + ": ";
+    std::string text = view_->spec.gvk.kind + ": ";
     if (error.code == Code::forbidden) {
-        text += std::string(verb_) + " " + group_resource_;
-        text += view_->spec.ns.empty() ? "" : " in namespace " + view_->spec.ns;
+        text += kube::refusal_text(
+            error,
+            std::string(verb_) + " " + group_resource_ +
+                (view_->spec.ns.empty() ? "" : " in namespace " + view_->spec.ns));
     } else {
-        text += error.message;
+        text += std::string(capstan::to_string(error.code)) + ": " + error.message;
     }
     return text;
 }

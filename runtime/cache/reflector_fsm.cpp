@@ -9,7 +9,7 @@
 
 namespace capstan::cache {
 std::string ReflectorFsm::text_of(const Error& error) {
-    return std::string(to_string(error.code)) + ": " + error.message;
+    return std::string(kube::word_of(error)) + ": " + error.message;
 }
 
 ReflectorFsm::ReflectorFsm(ReflectorOptions options, Random random)

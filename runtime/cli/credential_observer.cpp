@@ -35,7 +35,11 @@ void CredentialObserver::failed(const Error& error) {
 }
 
 // Gauges are made when there is something to say: 0 would be an expiry in 1970.
-void CredentialObserver::expires(WallTime not_after) {
+void CredentialObserver::expires(WallTime not_after, std::string_view file) {
+    if (not_after <= clock_.wall_now()) {
+        log_.warn("the client certificate has ended; put a new pair into its files",
+                  {{"expires", to_rfc3339(not_after)}, {"path", file}});
+    }
     metrics_
         .gauge("capstan_client_certificate_expiration_timestamp_seconds",
                "When the client certificate shown to the API server expires.")

@@ -14,7 +14,7 @@ public:
     void reloaded(bool ok, std::string_view reason) override;
     void changed(std::string_view what) override;
     void failed(const Error& error) override;
-    void expires(WallTime not_after) override;
+    void expires(WallTime not_after, std::string_view file) override;
     void exec_called(int code, std::string_view status) override;
     void exec_expires(std::optional<WallTime> expiry) override;
 

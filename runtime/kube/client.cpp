@@ -319,19 +319,14 @@ CallHandle Client::raw(std::string method,
     auto call = std::make_shared<UnaryCall>(
         state_,
         deadline_or(*state_, deadline, kCallTimeout),
-        [method, target, done = std::move(done)](Result<net::HttpResponse> result) {
-            if (!result) {
-                done(fail(with_context(result.error(), method + " " + target)));
+        [client = state_.get(), method, target, done = std::move(done)](
+            Result<net::HttpResponse> result) {
+            auto accepted = client->accept(std::move(result));
+            if (!accepted) {
+                done(fail(with_context(accepted.error(), method + " " + target)));
                 return;
             }
-            const net::HttpResponse& answer = result.value();
-            if (answer.status < 200 || answer.status > 299) {
-                done(fail(with_context(
-                    error_of_response(answer.status, answer.headers, answer.body, false),
-                    method + " " + target)));
-                return;
-            }
-            done(std::move(result));
+            done(std::move(accepted));
         });
     RequestSpec spec{std::move(method),
                      std::move(target),

@@ -42,7 +42,6 @@ inline constexpr std::chrono::seconds kBrokenPause{1};  // before what may be re
 // a watch waits this long for a server that asked for a pause, then its owner decides
 inline constexpr std::chrono::seconds kWatchPlaceMax{10};
 inline constexpr std::chrono::milliseconds kRenewSpread{100};  // between two watches opened anew
-inline constexpr std::size_t kFieldManagerBytesMax = 128;      // the API server's own limit
 
 // One call in flight. Destroying it cancels: no callback follows. May be destroyed inside its own
 // callback.
@@ -189,6 +188,8 @@ struct ClientOptions {
     // The server does not know us (401). True: our credentials changed, the request is worth
     // sending again.
     std::function<bool()> refresh;
+    // Adds to an error what is known of our credentials; empty: nothing.
+    std::function<Error(Error)> explain;
     std::function<double()> random;  // [0, 1), for jitter; empty: one fixed row of numbers
 };
 

@@ -92,6 +92,22 @@ void ClientState::note_warnings(const net::Headers& list) {
     }
 }
 
+Result<net::HttpResponse> ClientState::accept(Result<net::HttpResponse> result,
+                                              bool creating) const {
+    if (!result) {
+        return fail(explained(result.error()));
+    }
+    const net::HttpResponse& answer = result.value();
+    if (answer.status < 200 || answer.status > 299) {
+        return fail(
+            explained(error_of_response(answer.status, answer.headers, answer.body, creating)));
+    }
+    if (auto foreign = foreign_answer(answer.status, answer.headers)) {
+        return fail(std::move(*foreign));
+    }
+    return result;
+}
+
 bool ClientState::renew(int status, const std::string& token) {
     if (status != 401) {
         return false;
@@ -110,14 +126,7 @@ void ClientState::fetch(std::string target, std::string accept, Resources::Fetch
         }
         const auto handle = std::move(state->fetches[id]);  // dropped at the end of this callback
         state->fetches.erase(id);
-        if (!response) {
-            done(fail(response.error()));
-        } else if (response.value().status != 200) {
-            const net::HttpResponse& answer = response.value();
-            done(fail(error_of_response(answer.status, answer.headers, answer.body, false)));
-        } else {
-            done(std::move(response));
-        }
+        done(state->accept(std::move(response)));
     };
     auto call =
         std::make_shared<UnaryCall>(shared_from_this(), loop.now() + kCallTimeout, finished);

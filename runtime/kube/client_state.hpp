@@ -49,6 +49,11 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
     double random() const { return options.random(); }
     void renew_next(const std::set<Renewable*>& left);
     void note_warnings(const net::Headers& headers);
+    Error explained(Error error) const {
+        return options.explain ? options.explain(std::move(error)) : error;
+    }
+    // The answer when it is a good one of the API's, else what is wrong with it.
+    Result<net::HttpResponse> accept(Result<net::HttpResponse> result, bool creating = false) const;
     // True: the token was refused but another one may do.
     bool renew(int status, const std::string& token);
     void fetch(std::string target, std::string accept, Resources::Fetched done);

@@ -35,7 +35,7 @@ std::string kubeconfig(const std::string& cluster, const std::string& user) {
 
 TEST(Kubeconfig, LoadsServerCertificatesAndToken) {
     Files files;
-    files.content = {{"/d/ca.crt", "CA"}, {"/abs/key", "KEY"}};
+    files.content = {{"/d/ca.crt", "CA"}, {"/abs/key", "KEY"}, {"/d/tok", "T"}};
     const auto config = parse_kubeconfig(
         kubeconfig(
             R"({"server":"https://127.0.0.1:6443/","certificate-authority":"ca.crt","tls-server-name":"kube"})",
@@ -183,6 +183,11 @@ INSTANTIATE_TEST_SUITE_P(
                    R"({"token":"t"})",
                    Code::invalid,
                    "kubeconfig user \"u\": token is never sent over plain http to another machine"},
+        RefusalRow{"missing_token",
+                   R"({"server":"https://a"})",
+                   R"({"tokenFile":"tok","token":"t"})",
+                   Code::invalid,
+                   "kubeconfig user \"u\": tokenFile: cannot open /d/tok"},
         RefusalRow{"missing_file",
                    R"({"server":"https://a","certificate-authority":"ca"})",
                    "{}",
@@ -280,7 +285,8 @@ TEST(Kubeconfig, APathListIsMergedFirstDefinitionWins) {
                       "clusters: [{name: k, cluster: {server: https://second}}]\n"
                       "users: [{name: u, user: {tokenFile: t}}]\n"},
                      {"/b/bad", "a: [1"},
-                     {"/a/ca", "CA"}};
+                     {"/a/ca", "CA"},
+                     {"/b/t", "T"}};
     const auto config = load_kubeconfig("/none:/a/one::/b/two", "", files.reader());
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_EQ(config.value().http.endpoint, "https://first");
@@ -311,7 +317,7 @@ TEST(Kubeconfig, TakesAProxyOfTheEnvironment) {
 
 TEST(InCluster, ReadsTheServiceAccount) {
     Files files;
-    files.content = {{"/sa/ca.crt", "CA"}, {"/sa/namespace", "ns\n"}};
+    files.content = {{"/sa/ca.crt", "CA"}, {"/sa/namespace", "ns\n"}, {"/sa/token", "T"}};
     std::map<std::string, std::string> variables = {{"KUBERNETES_SERVICE_HOST", "fd00::1"},
                                                     {"KUBERNETES_SERVICE_PORT", "443"}};
     const Environment environment = [&](const std::string& name) -> std::optional<std::string> {
@@ -324,6 +330,9 @@ TEST(InCluster, ReadsTheServiceAccount) {
     EXPECT_EQ(config.value().ns, "ns");
     EXPECT_EQ(config.value().token_file, "/sa/token");
     EXPECT_EQ(config.value().files.ca, "/sa/ca.crt");
+    files.content.erase("/sa/token");
+    EXPECT_EQ(load_in_cluster(environment, files.reader(), "/sa").error().message,
+              "the pod's service account: cannot open /sa/token");
     variables.erase("KUBERNETES_SERVICE_PORT");
     EXPECT_EQ(load_in_cluster(environment, files.reader(), "/sa").error().code, Code::not_found);
 }
@@ -346,6 +355,29 @@ TEST(FileToken, IsReadAgainEachMinuteAndKeptWhenTheFileGoes) {
     loop.run_for(60s);
     EXPECT_EQ(tokens->token().value(), "two");
     EXPECT_EQ(files.reads, 4);
+}
+
+TEST(FileToken, TellsEachTroubleOnceAndItsEnd) {
+    test::VirtualLoop loop;
+    Files files;
+    files.content["/t"] = "one";
+    std::vector<std::string> told;
+    const auto tokens = make_file_token(loop, "/t", "", files.reader(), [&](const Error* problem) {
+        told.push_back(problem == nullptr ? "good" : problem->message);
+    });
+    const auto look = [&] {
+        const auto token = tokens->token();
+        loop.run_for(60s);
+        return token.has_value();
+    };
+    EXPECT_TRUE(look());
+    files.content.clear();
+    EXPECT_TRUE(look() && look() && look());
+    EXPECT_EQ(tokens->trouble(), "cannot open /t");
+    files.content["/t"] = "two";
+    EXPECT_TRUE(look());
+    EXPECT_EQ(tokens->trouble(), "");
+    EXPECT_EQ(told, (std::vector<std::string>{"cannot open /t", "good"}));
 }
 
 TEST(FileToken, IsReadAtOnceWhenRefused) {
@@ -461,6 +493,27 @@ TEST(Status, QuotesAndCutsServerText) {
     EXPECT_EQ(error.message, "422 Invalid: \"bad field  [31m\"");
     const std::string cut = quote_server_text(std::string(511, 'a') + "éz");
     EXPECT_EQ(cut, "\"" + std::string(511, 'a') + "…\"");
+}
+
+TEST(Status, A401IsNotCalledForbidden) {
+    const Error plain = not_accepted(
+        error_of_response(
+            401,
+            {},
+            R"({"kind":"Status","reason":"Unauthorized","message":"Unauthorized","code":401})",
+            false),
+        "the token in /t");
+    EXPECT_EQ(plain.message, "401 unauthenticated; the API server does not accept the token in /t");
+    const Error outer = with_context(plain, "list leases");
+    EXPECT_EQ(word_of(outer), "unauthenticated");
+    EXPECT_EQ(refusal_text(outer, "list leases"),
+              "unauthenticated: list leases; the API server does not accept the token in /t");
+    EXPECT_EQ(error_of_response(401, {}, "token expired", false).message,
+              "401 unauthenticated: \"token expired\"");
+    const Error forbidden = error_of_response(403, {}, "no", false);
+    EXPECT_EQ(word_of(forbidden), "forbidden");
+    EXPECT_EQ(refusal_text(forbidden, "list leases"), "forbidden: list leases");
+    EXPECT_EQ(not_accepted(forbidden, "the token in /t").message, forbidden.message);
 }
 
 TEST(Status, RecognisesALaggingServer) {

@@ -40,12 +40,20 @@ public:
     // For requests outside of Client: the bare connection, and what it must add.
     net::HttpClient& http() noexcept { return *http_; }
     TokenSource* tokens() noexcept { return tokens_.get(); }  // nullptr: none
+    // Names the credentials in an error of the server that refused them, and what is wrong with
+    // them: a certificate that has ended, a token file that cannot be read.
+    Error explain(Error error) const;
+    // Ends a credential plugin that runs. For the end of the process: no request is made after it.
+    void close() noexcept;
     const ConnectionConfig& config() const noexcept { return config_; }
 
 private:
-    explicit Connection(ConnectionConfig config);
+    Connection(net::Loop& loop, ConnectionConfig config);
     bool refresh();
+    std::string credential() const;
+    std::string ended_certificate() const;
 
+    net::Loop& loop_;
     ConnectionConfig config_;
     std::unique_ptr<net::HttpClient> http_;
     std::unique_ptr<TlsRotation> rotation_;

@@ -1,7 +1,9 @@
 #include "runtime/kube/credentials.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -23,8 +25,13 @@ private:
 
 class FileToken final : public TokenSource {
 public:
-    FileToken(const Clock& clock, std::string path, std::string first, ReadFile read)
-        : clock_(clock), path_(std::move(path)), read_(std::move(read)), token_(std::move(first)) {}
+    FileToken(
+        const Clock& clock, std::string path, std::string first, ReadFile read, TokenTold told)
+        : clock_(clock),
+          path_(std::move(path)),
+          read_(std::move(read)),
+          told_(std::move(told)),
+          token_(std::move(first)) {}
 
     Result<std::string> token() override {
         if (!fresh_until_ || clock_.now() >= *fresh_until_) {
@@ -42,33 +49,30 @@ public:
         }
         return token_ != used && !token_.empty();
     }
+    std::string trouble() const override { return trouble_; }
 
 private:
     void refresh() {
         fresh_until_ = clock_.now() + kTokenTtl;
-        Result<std::string> text = read_(path_);
-        if (!text) {
-            problem_ = text.error();
-            return;  // the older token stays
+        Result<std::string> token = read_token(path_, read_);
+        if (token) {
+            token_ = std::move(token).value();
+        } else {
+            problem_ = token.error();  // the older token stays
         }
-        std::string_view token = text.value();
-        constexpr std::string_view kSpace = " \t\r\n";
-        token.remove_prefix(std::min(token.find_first_not_of(kSpace), token.size()));
-        token = token.substr(0, token.find_last_not_of(kSpace) + 1);
-        // A control character would let the file write headers.
-        const bool plain =
-            token.find_first_of(std::string_view("\r\n\0 ", 4)) == std::string_view::npos;
-        if (token.empty() || token.size() > kTokenBytesMax || !plain) {
-            problem_ = Error{Code::invalid, "token file " + path_ + " holds no token", {}};
-            return;
+        const std::string before =
+            std::exchange(trouble_, token ? std::string() : problem_.message);
+        if (told_ && trouble_ != before) {
+            told_(token ? nullptr : &problem_);
         }
-        token_ = token;
     }
 
     const Clock& clock_;
     const std::string path_;
     const ReadFile read_;
+    const TokenTold told_;
     std::string token_;
+    std::string trouble_;
     std::optional<MonotonicTime> fresh_until_;
     Error problem_{Code::invalid, "token file not read yet", {}};
 };
@@ -83,18 +87,32 @@ std::unique_ptr<TokenSource> make_fixed_token(std::string token) {
     return std::make_unique<FixedToken>(std::move(token));
 }
 
-std::unique_ptr<TokenSource> make_file_token(const Clock& clock,
-                                             std::string path,
-                                             std::string first,
-                                             ReadFile read) {
-    return std::make_unique<FileToken>(clock, std::move(path), std::move(first), std::move(read));
+std::unique_ptr<TokenSource> make_file_token(
+    const Clock& clock, std::string path, std::string first, ReadFile read, TokenTold told) {
+    return std::make_unique<FileToken>(
+        clock, std::move(path), std::move(first), std::move(read), std::move(told));
+}
+
+Result<std::string> read_token(const std::string& path, const ReadFile& read) {
+    CAPSTAN_TRY(const std::string text, read(path));
+    std::string_view token = text;
+    constexpr std::string_view kSpace = " \t\r\n";
+    token.remove_prefix(std::min(token.find_first_not_of(kSpace), token.size()));
+    token = token.substr(0, token.find_last_not_of(kSpace) + 1);
+    // A control character would let the file write headers.
+    const bool plain =
+        token.find_first_of(std::string_view("\r\n\0 ", 4)) == std::string_view::npos;
+    if (token.empty() || token.size() > kTokenBytesMax || !plain) {
+        return fail(Code::invalid, "token file " + path + " holds no token");
+    }
+    return std::string(token);
 }
 
 Result<std::string> read_small_file(const std::string& path) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
                                                                &std::fclose);
     if (!file) {
-        return fail(Code::invalid, "cannot open " + path);
+        return fail(Code::invalid, "cannot open " + path + ": " + std::strerror(errno));
     }
     std::string text(kFileBytesMax + 1, '\0');
     text.resize(std::fread(text.data(), 1, text.size(), file.get()));

@@ -20,6 +20,15 @@ std::string exec_info(const ExecConfig& config) {
     return json::dump(info);
 }
 
+// The last line that says something, cut in front.
+std::string_view last_line(std::string_view text) {
+    const std::size_t end = text.find_last_not_of(" \t\r\n");
+    text = text.substr(0, end == std::string_view::npos ? 0 : end + 1);
+    text.remove_prefix(text.rfind('\n') + 1);  // npos + 1: nothing
+    text.remove_prefix(text.size() - std::min(text.size(), kExecErrorsQuoted));
+    return text;
+}
+
 class ExecTokens final : public TokenSource {
 public:
     ExecTokens(net::Loop& loop,
@@ -31,7 +40,10 @@ public:
           config_(std::move(config)),
           start_(std::move(start)),
           on_pair_(std::move(on_pair)),
-          observer_(observer) {}
+          observer_(observer),
+          problem_{Code::timeout,
+                   "credential plugin " + config_.argv.front() + ": has not answered yet",
+                   {}} {}
 
     bool ready(std::function<void()> then) override {
         if (fresh() || (!running_ && ran_ && loop_.now() < *ran_ + kExecPauseMin)) {
@@ -58,6 +70,11 @@ public:
         }
         refused_ = true;
         return true;
+    }
+    std::string trouble() const override { return failing_ ? problem_.message : std::string(); }
+    void close() override {
+        waiting_.clear();
+        running_.reset();
     }
 
 private:
@@ -92,10 +109,9 @@ private:
         const net::CommandResult& got = result.value();
         if (got.code != 0) {
             tell(got.code, "plugin_execution_error");
-            const std::size_t from =
-                got.errors.size() - std::min(got.errors.size(), kExecErrorsQuoted);
+            const std::string_view said = last_line(got.errors);
             trouble("exit code " + std::to_string(got.code) + ": " +
-                    quote_server_text(got.errors.substr(from)));
+                    (said.empty() ? "it says nothing on stderr" : quote_server_text(said)));
             return;
         }
         auto credential = parse_credential(got.output, config_.api_version);
@@ -113,6 +129,7 @@ private:
         }
         tell(got.code, "no_error");
         have_ = true;
+        failing_ = false;
         refused_ = false;
         token_ = std::move(credential.value().token);
         expiry_ = credential.value().expiry;
@@ -121,6 +138,7 @@ private:
         }
     }
     void trouble(const std::string& what) {
+        failing_ = true;
         problem_ =
             Error{Code::unavailable, "credential plugin " + config_.argv.front() + ": " + what, {}};
     }
@@ -140,9 +158,10 @@ private:
     std::optional<MonotonicTime> ran_;  // the last run ended
     bool have_{false};
     bool refused_{false};
+    bool failing_{false};  // the last run gave nothing
     std::string token_;
     std::optional<WallTime> expiry_;
-    Error problem_{Code::unavailable, "the credential plugin has not run yet", {}};
+    Error problem_;
 };
 
 }  // namespace

@@ -23,7 +23,8 @@ namespace capstan::kube {
 inline constexpr std::chrono::seconds kExecTimeMax{60};
 inline constexpr std::chrono::seconds kExecPauseMin{5};  // between two runs that failures asked for
 inline constexpr std::chrono::seconds kExecLeeway{10};   // run again this long before the expiry
-inline constexpr std::size_t kExecErrorsQuoted = 400;    // bytes of its standard error in an error
+// bytes of the last line of its standard error in an error
+inline constexpr std::size_t kExecErrorsQuoted = 400;
 
 struct ExecConfig {
     std::string api_version;  // "client.authentication.k8s.io/v1"
@@ -59,6 +60,8 @@ public:
     virtual void exec_expires(std::optional<WallTime> expiry) = 0;
 };
 
+// token() before the first run has ended: timeout; when it gave nothing: unavailable, with command,
+// exit code and the last line of its standard error.
 // `on_pair`: takes a client certificate the program gave; its error is that of the run. `observer`
 // may be nullptr; both outlive the source.
 std::unique_ptr<TokenSource> make_exec_tokens(

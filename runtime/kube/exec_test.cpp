@@ -20,7 +20,11 @@ std::string credential(const std::string& status) {
            status + "}";
 }
 
-struct Running final : net::RunningCommand {};
+struct Running final : net::RunningCommand {
+    explicit Running(int& e) : ended(e) {}
+    ~Running() override { ++ended; }
+    int& ended;
+};
 
 struct ExecTest : testing::Test, ExecObserver {
     test::VirtualLoop loop;
@@ -31,6 +35,7 @@ struct ExecTest : testing::Test, ExecObserver {
     Result<void> pair_result{ok()};
     std::vector<std::string> calls;
     std::optional<WallTime> expiry;
+    int ended{0};
     std::unique_ptr<TokenSource> tokens;
 
     void SetUp() override { make({kV1, {"get-token", "-x"}, {"A=1"}, "install it", {}}); }
@@ -41,7 +46,7 @@ struct ExecTest : testing::Test, ExecObserver {
             [this](net::Command command, net::CommandDone done) {
                 started.push_back(std::move(command));
                 pending = std::move(done);
-                return std::make_unique<Running>();
+                return std::make_unique<Running>(ended);
             },
             [this](const std::string& certificate, const std::string& key) -> Result<void> {
                 pairs.push_back(certificate + "/" + key);
@@ -132,9 +137,11 @@ TEST_F(ExecTest, TellsTheClusterWhenAsked) {
 TEST_F(ExecTest, AFailureIsSaidAndTriedAgainLater) {
     int told = 0;
     EXPECT_FALSE(tokens->ready([&] { ++told; }));
-    answer(net::CommandResult{3, "", "no session\n"});
+    EXPECT_EQ(tokens->token().error().code, Code::timeout) << "it has not answered yet";
+    answer(net::CommandResult{3, "", "asking the door\nno session\n \n"});
     EXPECT_EQ(told, 1);
-    EXPECT_EQ(token(), "error: credential plugin get-token: exit code 3: \"no session \"");
+    EXPECT_EQ(token(), "error: credential plugin get-token: exit code 3: \"no session\"");
+    EXPECT_EQ(tokens->trouble(), tokens->token().error().message);
     EXPECT_TRUE(tokens->ready([] {})) << "not at once again";
     EXPECT_EQ(started.size(), 1u);
     loop.run_for(kExecPauseMin);
@@ -144,6 +151,25 @@ TEST_F(ExecTest, AFailureIsSaidAndTriedAgainLater) {
     EXPECT_EQ(calls,
               (std::vector<std::string>{"3 plugin_execution_error", "-1 plugin_not_found_error"}));
     EXPECT_EQ(tokens->token().error().code, Code::unavailable);
+    loop.run_for(kExecPauseMin);
+    EXPECT_FALSE(tokens->ready([] {}));
+    answer(net::CommandResult{1, "", ""});
+    EXPECT_EQ(token(),
+              "error: credential plugin get-token: exit code 1: it says nothing on stderr");
+    loop.run_for(kExecPauseMin);
+    EXPECT_FALSE(tokens->ready([] {}));
+    prints(R"({"token":"one"})");
+    EXPECT_EQ(tokens->trouble(), "");
+}
+
+TEST_F(ExecTest, ClosingEndsTheProgramAndTellsNobody) {
+    bool told = false;
+    EXPECT_FALSE(tokens->ready([&told] { told = true; }));
+    EXPECT_EQ(ended, 0);
+    tokens->close();
+    EXPECT_EQ(ended, 1);
+    loop.run_ready();
+    EXPECT_FALSE(told);
 }
 
 TEST_F(ExecTest, AnOldTokenOutlivesAFailure) {

@@ -108,9 +108,10 @@ Result<ConnectionConfig> connection_of(const std::vector<Source>& sources,
 
 }  // namespace
 
-std::unique_ptr<TokenSource> ConnectionConfig::make_tokens(const Clock& clock) const {
+std::unique_ptr<TokenSource> ConnectionConfig::make_tokens(const Clock& clock,
+                                                           TokenTold told) const {
     if (!token_file.empty()) {
-        return make_file_token(clock, token_file, token);
+        return make_file_token(clock, token_file, token, read_small_file, std::move(told));
     }
     return token.empty() ? nullptr : make_fixed_token(token);
 }
@@ -190,7 +191,11 @@ Result<ConnectionConfig> load_in_cluster(const Environment& environment,
     config.http.endpoint = "https://" + config.host;
     CAPSTAN_TRY(config.http.tls.ca_pem, read(directory + "/ca.crt"));
     config.files.ca = directory + "/ca.crt";
+    config.user = "the pod's service account";
     config.token_file = directory + "/token";
+    if (const auto token = read_token(config.token_file, read); !token) {
+        return fail(with_context(token.error(), config.user));
+    }
     const auto ns = read(directory + "/namespace");
     config.ns = ns && !ns.value().empty() ? ns.value() : "default";
     while (!config.ns.empty() && (config.ns.back() == '\n' || config.ns.back() == ' ')) {

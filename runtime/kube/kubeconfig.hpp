@@ -23,6 +23,7 @@ struct ConnectionConfig {
     std::string host;                // "127.0.0.1:6443"
     std::string ns;                  // the context's namespace; "default" when it names none
     std::string base_path;           // "/k8s/clusters/c-1": before every target; usually ""
+    std::string user;                // for errors: "kubeconfig user \"a\""
     std::string token;               // literal
     std::string token_file;          // re-read every minute
     TlsFiles files;                  // where the PEM texts came from, to be read again
@@ -31,7 +32,7 @@ struct ConnectionConfig {
     std::optional<ExecConfig> exec;  // a program that prints credentials
 
     // nullptr: neither token nor file (Connection, connection.hpp, cares for exec too)
-    std::unique_ptr<TokenSource> make_tokens(const Clock& clock) const;
+    std::unique_ptr<TokenSource> make_tokens(const Clock& clock, TokenTold told = {}) const;
 };
 
 // `text`: YAML or JSON. `directory`: relative paths start here. `context` empty: current-context.

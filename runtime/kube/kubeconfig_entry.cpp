@@ -312,8 +312,14 @@ Result<void> read_user(const Entry& user,
         config.files.certificate.clear();  // half of a pair is not read again
         config.files.key.clear();
     }
+    config.user = user.name;
     config.token = user.text("token");
     config.token_file = user.path("tokenFile");
+    if (!config.token_file.empty()) {
+        if (const auto token = read_token(config.token_file, read); !token) {
+            return fail(with_context(token.error(), user.name + ": tokenFile"));
+        }
+    }
     CAPSTAN_TRY(read_impersonation(user, config));
     CAPSTAN_TRY(read_basic(user, config));
     CAPSTAN_TRY(read_exec(user, cluster, config));

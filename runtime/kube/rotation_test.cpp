@@ -70,7 +70,7 @@ struct KubeRotationTest : testing::Test, RotationObserver {
     }
     void changed(std::string_view what) override { seen.emplace_back(what); }
     void failed(const Error& error) override { seen.push_back(error.message); }
-    void expires(WallTime) override {}
+    void expires(WallTime, std::string_view) override {}
 };
 
 TEST_F(KubeRotationTest, ReadsEachPeriodAndSetsOnlyChanges) {

@@ -11,6 +11,11 @@ namespace {
 
 // begins our text for that answer
 constexpr std::string_view kTooLargeVersion = "too large resource version";
+constexpr std::string_view kUnauthenticated = "401 unauthenticated";
+constexpr std::string_view kNotAccepted = "; the API server does not accept ";
+constexpr std::string_view kForeign =
+    "answered text/html, not the Kubernetes API: check server and proxy";
+constexpr std::string_view kHtml = "text/html";
 
 std::chrono::milliseconds clamp_seconds(std::int64_t seconds) {
     const std::int64_t most =
@@ -73,9 +78,14 @@ Error from_status(json::View status,
     if (has_too_large_version(status)) {
         error.message = std::string(kTooLargeVersion) + ": ";
     }
-    error.message +=
-        std::to_string(code) + (reason.empty() ? "" : " " + std::string(reason.substr(0, 64)));
-    if (const std::string_view text = status["message"].string_or(""); !text.empty()) {
+    if (code == 401) {
+        error.message += kUnauthenticated;
+    } else {
+        error.message +=
+            std::to_string(code) + (reason.empty() ? "" : " " + std::string(reason.substr(0, 64)));
+    }
+    const std::string_view text = status["message"].string_or("");
+    if (!text.empty() && !(code == 401 && text == reason)) {  // "Unauthorized", twice
         error.message += ": " + quote_server_text(text);
     }
     return error;
@@ -104,12 +114,18 @@ Error error_of_response(int status,
                         const net::Headers& headers,
                         std::string_view body,
                         bool creating) {
+    if (auto foreign = foreign_answer(status, headers)) {
+        return std::move(*foreign);
+    }
     const auto wait = retry_after_header(headers);
     if (const auto parsed = json::parse(body);
         parsed && json::View(parsed.value())["kind"].string_or("") == "Status") {
         return from_status(json::View(parsed.value()), status, wait, creating);
     }
     Error error{code_of(status, "", creating, wait.count() > 0), std::to_string(status), wait};
+    if (status == 401) {
+        error.message = kUnauthenticated;
+    }
     if (!body.empty()) {
         error.message += ": " + quote_server_text(body);
     }
@@ -118,6 +134,61 @@ Error error_of_response(int status,
 
 Error error_of_status(const json::Value& status) {
     return from_status(json::View(status), 0, {}, false);
+}
+
+std::optional<Error> foreign_answer(int status, const net::Headers& headers) {
+    std::string type(net::find_header(headers, "Content-Type").substr(0, kHtml.size()));
+    std::transform(type.begin(), type.end(), type.begin(), [](char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    });
+    if (type != kHtml) {
+        return std::nullopt;
+    }
+    const auto wait = retry_after_header(headers);
+    const Code code =
+        status < 400 ? Code::unavailable : code_of(status, "", false, wait.count() > 0);
+    Error error{code, "", wait};
+    if (status == 401) {
+        error.message = std::string(kUnauthenticated) + ": ";
+    } else if (status < 200 || status > 299) {
+        error.message = std::to_string(status) + ": ";
+    }
+    error.message += kForeign;
+    if (const auto to = net::find_header(headers, "Location"); status / 100 == 3 && !to.empty()) {
+        error.message += "; it sends us to " + quote_server_text(to);
+    }
+    return error;
+}
+
+bool is_unauthenticated(const Error& error) noexcept {
+    return error.code == Code::forbidden &&
+           error.message.find(kUnauthenticated) != std::string::npos;
+}
+
+Error not_accepted(Error error, std::string_view credential) {
+    // What a proxy refuses is no matter of the API server's.
+    if (is_unauthenticated(error) && error.message.find(kForeign) == std::string::npos) {
+        error.message.append(kNotAccepted).append(credential);
+    }
+    return error;
+}
+
+std::string_view word_of(const Error& error) noexcept {
+    return is_unauthenticated(error) ? "unauthenticated" : to_string(error.code);
+}
+
+std::string refusal_text(const Error& error, std::string_view what) {
+    std::string text = std::string(word_of(error)) + ": " + std::string(what);
+    const std::string_view message = error.message;
+    if (message.find(kForeign) != std::string_view::npos) {
+        text.append(": ").append(kForeign);
+    } else if (const auto at = message.rfind(kNotAccepted);
+               is_unauthenticated(error) && at != std::string_view::npos) {
+        // What a credential plugin printed is no text of ours.
+        const std::string_view part = message.substr(at);
+        text.append(part.substr(0, part.find(": exit code ")));
+    }
+    return text;
 }
 
 bool is_too_large_resource_version(const Error& error) noexcept {

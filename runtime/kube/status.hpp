@@ -6,6 +6,7 @@
 #include "runtime/net/http.hpp"
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,20 @@ Error error_of_response(int status,
                         bool creating);
 // The error of a Status object (a watch's ERROR event).
 Error error_of_status(const json::Value& status);
+// An answer that cannot be the API's: a login page, the error page of a proxy. Its error says
+// "answered text/html, not the Kubernetes API: check server and proxy". For any status.
+std::optional<Error> foreign_answer(int status, const net::Headers& headers);
+
+// True for a 401: the server does not know who we are. (Its code is that of a 403.)
+bool is_unauthenticated(const Error& error) noexcept;
+// Puts behind a 401 which credentials they were; other errors stay as they are.
+Error not_accepted(Error error, std::string_view credential);
+// "forbidden", "unauthenticated", "timeout": of an error, for logs and health texts.
+std::string_view word_of(const Error& error) noexcept;
+// For health texts, which show no text of a server: "forbidden: list leases", "unauthenticated:
+// list leases; the API server does not accept the token in /t".
+std::string refusal_text(const Error& error, std::string_view what);
+
 // True for the 504 "Too large resource version" that a lagging server answers.
 bool is_too_large_resource_version(const Error& error) noexcept;
 

@@ -122,11 +122,15 @@ void TlsRotation::report(const Error& error, std::string_view reason) {
 }
 
 void TlsRotation::tell_expiry() {
-    if (observer_ == nullptr || tls_.certificate_pem.empty()) {
+    ends_.reset();
+    if (tls_.certificate_pem.empty()) {
         return;
     }
     if (const auto info = net::read_certificate(tls_.certificate_pem)) {
-        observer_->expires(info.value().validity.not_after);
+        ends_ = info.value().validity.not_after;
+        if (observer_ != nullptr) {
+            observer_->expires(*ends_, files_.certificate);
+        }
     }
 }
 

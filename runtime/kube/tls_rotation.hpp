@@ -13,6 +13,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,8 +40,9 @@ public:
     virtual void reloaded(bool ok, std::string_view reason) = 0;
     virtual void changed(std::string_view what) = 0;  // "CA", "client certificate"
     virtual void failed(const Error& error) = 0;      // each text once until it changes
-    // Of the client certificate in use; called for the first one too.
-    virtual void expires(WallTime not_after) = 0;
+    // Of the client certificate in use; called for the first one too. `file`: "" when it is not of
+    // one.
+    virtual void expires(WallTime not_after, std::string_view file) = 0;
 };
 
 class TlsRotation {
@@ -61,6 +63,8 @@ public:
     bool refresh();
     // From an exec plugin instead of files. Errors: of set_tls; the old pair stays.
     Result<void> set_pair(std::string certificate_pem, std::string key_pem);
+    // Of the client certificate in use; nullopt: there is none.
+    const std::optional<WallTime>& certificate_ends() const noexcept { return ends_; }
 
 private:
     bool read_files();
@@ -79,6 +83,7 @@ private:
     std::unique_ptr<net::Timer> timer_;
     MonotonicTime last_read_{0};
     std::string told_;  // the failure last reported
+    std::optional<WallTime> ends_;
 };
 
 }  // namespace capstan::kube

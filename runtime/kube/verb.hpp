@@ -41,18 +41,14 @@ inline bool is_kind_missing(const net::HttpResponse& response) {
 inline Result<net::HttpResponse> check(ClientState& client,
                                        const Verb& verb,
                                        Result<net::HttpResponse> result) {
-    if (!result) {
-        return fail(verb.error(result.error()));
-    }
-    const net::HttpResponse& response = result.value();
-    if (response.status >= 200 && response.status < 300) {
-        return result;
-    }
-    if (is_kind_missing(response)) {
+    if (result && is_kind_missing(result.value())) {
         client.resources->forget(verb.gvk);
     }
-    return fail(verb.error(error_of_response(
-        response.status, response.headers, response.body, verb.name == "create")));
+    auto accepted = client.accept(std::move(result), verb.name == "create");
+    if (!accepted) {
+        return fail(verb.error(accepted.error()));
+    }
+    return accepted;
 }
 
 inline MonotonicTime deadline_or(const ClientState& client,

@@ -163,6 +163,11 @@ private:
         client_->observe("GET", status, started_);
         client_->note_warnings(headers);
         status_ = status;
+        if (auto foreign = status == 200 ? foreign_answer(status, headers) : std::nullopt) {
+            give_place_back(FlowOutcome::failed, {});
+            finish(fail(with_context(std::move(*foreign), what_)));
+            return;
+        }
         const Error error = error_of_response(status, headers, "", false);
         give_place_back(status == 200 ? FlowOutcome::good : outcome_of(error), error.retry_after);
         if (status == 200) {
@@ -281,7 +286,7 @@ private:
             return;
         }
         if (!result) {
-            finish(fail(with_context(result.error(), what_)));
+            finish(fail(with_context(client_->explained(result.error()), what_)));
             return;
         }
         if (options_.by_list) {
@@ -309,8 +314,9 @@ private:
         if (status_ == 404) {
             client_->resources->forget(gvk_);
         }
-        finish(fail(
-            with_context(error_of_response(status_, error_headers_, error_body_, false), what_)));
+        finish(fail(with_context(
+            client_->explained(error_of_response(status_, error_headers_, error_body_, false)),
+            what_)));
     }
 
     void read_on() {

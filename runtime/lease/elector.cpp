@@ -1,5 +1,7 @@
 #include "runtime/lease/elector.hpp"
 
+#include "runtime/kube/status.hpp"
+
 #include <utility>
 
 namespace capstan::lease {
@@ -167,7 +169,7 @@ void Elector::report_trouble() {
     const bool cannot_lead = error.code == Code::forbidden || error.code == Code::not_found;
     if (fsm_.role() == Role::standby && (cannot_lead || !fsm_.seen())) {
         told_standby_ = false;
-        parts_.health.not_ready(kHealthCheck, std::string(to_string(error.code)) + ": " + what);
+        parts_.health.not_ready(kHealthCheck, kube::refusal_text(error, what));
     }
 }
 

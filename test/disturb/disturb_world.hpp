@@ -81,7 +81,7 @@ public:
     void reloaded(bool, std::string_view) override {}
     void changed(std::string_view what) override { changes.emplace_back(what); }
     void failed(const Error&) override {}
-    void expires(WallTime) override {}
+    void expires(WallTime, std::string_view) override {}
 
     const std::unique_ptr<net::IoLoop> loop;
     std::function<Trouble(const std::string& line)> trouble;  // empty: none
