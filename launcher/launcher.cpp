@@ -67,6 +67,7 @@ void Launcher::spawn(const std::string& configuration) {
         sigset_t none;
         sigemptyset(&none);
         ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        ::signal(SIGPIPE, SIG_DFL);
         ::umask(0077);
         const std::string flag = "--config-file=" + path;
         ::execlp(options_.etcd.c_str(), "etcd", flag.c_str(), static_cast<char*>(nullptr));
@@ -167,6 +168,7 @@ int Launcher::run() {
         sigaddset(&mask, signal);
     }
     ::sigprocmask(SIG_BLOCK, &mask, nullptr);
+    ::signal(SIGPIPE, SIG_IGN);  // a log reader that left must not end the member
     signal_fd_ = ::signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     if (const std::string error = listener_.listen(options_.listen); !error.empty()) {
         say("cannot listen on port " + std::to_string(options_.listen.port) + ": " + error +

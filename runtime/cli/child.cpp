@@ -57,6 +57,7 @@ Result<void> Child::start() {
         sigset_t none;
         sigemptyset(&none);
         ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        ::signal(SIGPIPE, SIG_DFL);  // what is ignored stays so in the program
         ::dup2(log, 1);
         ::dup2(log, 2);
         if (::getppid() == parent) {

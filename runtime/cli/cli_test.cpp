@@ -1,11 +1,18 @@
 #include "runtime/cli/election.hpp"
+#include "runtime/cli/manifests.hpp"
 #include "runtime/cli/plugin_command.hpp"
+#include "runtime/cli/plugins.hpp"
 #include "runtime/cli/pod_tokens.hpp"
 #include "runtime/cli/rbac.hpp"
 #include "runtime/cli/readiness.hpp"
 #include "runtime/cli/text_table.hpp"
 
 #include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
 
 namespace capstan::cli {
 namespace {
@@ -14,6 +21,25 @@ TEST(TextTable, AlignsColumnsWithoutTrailingBlanks) {
     EXPECT_EQ(text_table({{"NAME", "AGE"}, {"a-long-name", "1s"}, {"b", ""}}),
               "NAME         AGE\na-long-name  1s\nb\n");
     EXPECT_EQ(text_table({}), "");
+}
+
+TEST(TextTable, AlignsNumbersToTheRight) {
+    EXPECT_EQ(text_table({{"NAME", "COUNT", "ERROR"}, {"a", "7", "x"}, {"b", "12345678", ""}}, {1}),
+              "NAME     COUNT  ERROR\na            7  x\nb     12345678\n");
+}
+
+TEST(TextTable, ShowsDurationsAsAPersonSaysThem) {
+    for (const auto& [seconds, text] : {std::pair<double, const char*>{0.0, "0s"},
+                                        {-3.0, "0s"},
+                                        {0.0123, "12ms"},
+                                        {1.0, "1s"},
+                                        {3.25, "3.2s"},
+                                        {42.9, "42s"},
+                                        {303.0, "5m3s"},
+                                        {7500.0, "2h5m"},
+                                        {273600.0, "3d4h"}}) {
+        EXPECT_EQ(duration_text(seconds), text);
+    }
 }
 
 TEST(TextTable, ShowsTheColumnsOfAServersTable) {
@@ -28,6 +54,30 @@ TEST(TextTable, ShowsTheColumnsOfAServersTable) {
     EXPECT_EQ(table_rows(table, false, false), (Rows{{"NAME"}, {"a"}}));
     EXPECT_EQ(table_rows(table, true, true),
               (Rows{{"NAMESPACE", "NAME", "NODE"}, {"ns", "a", "<none>"}}));
+}
+
+// Kind: objects that say too little of themselves.
+TEST(Manifests, AreRefusedWithFileDocumentAndField) {
+    const std::string path =
+        testing::TempDir() + "capstan-manifests-" + std::to_string(::getpid()) + ".yaml";
+    const auto problems = [&path](const std::string& text) {
+        std::ofstream(path) << text;
+        const auto loaded = load_manifests({path});
+        std::remove(path.c_str());
+        std::string found = loaded ? "good" : loaded.error().message;
+        for (std::size_t at = 0; (at = found.find(path)) != std::string::npos;) {
+            found.replace(at, path.size(), "f");
+        }
+        return found;
+    };
+    EXPECT_EQ(problems("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"), "good");
+    EXPECT_EQ(problems("metadata: {name: a}\n"), "f:1: /apiVersion: missing\nf:1: /kind: missing");
+    EXPECT_EQ(problems("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n"
+                       "apiVersion: v1\nkind: \"\"\nmetadata: {namespace: b}\n---\n- 1\n"),
+              "f:6: document 2: /kind: is empty\n"
+              "f:7: document 2: /metadata/name: missing\n"
+              "f:8: document 3: expected an object, found array");
+    EXPECT_EQ(problems(""), "f: holds no object; remedy: see examples/etcd-1.yaml");
 }
 
 TEST(PodTokens, VerifiesItsOwnAndNothingElse) {
@@ -172,6 +222,30 @@ TEST(Rbac, UnitesPermissionsAndGrantsOnce) {
     EXPECT_EQ(
         json::dump(rules[1]),
         R"({"apiGroups":["x"],"resources":["y"],"verbs":["patch"],"resourceNames":["only"]})");
+}
+
+TEST(Rbac, GivesNoMoreThanThePolicyLeaves) {
+    plugin::Manifest manifest;
+    manifest.id = "etcd.capstan.dev";
+    manifest.permissions.push_back({{"apps"}, {"statefulsets"}, {"get", "patch", "delete"}, {}});
+    manifest.permissions.push_back({{""}, {"secrets"}, {"get"}, {}});
+    for (const char* name : {"etcd", "etcd.capstan.dev"}) {
+        config::OperatorConfig config;
+        EXPECT_EQ(under_policy(manifest, config).permissions.size(), 2u)
+            << "no policy takes nothing";
+        config.plugins["custodian"].permissions.emplace();
+        config::PluginConfig& plugin = config.plugins[name];
+        EXPECT_EQ(under_policy(manifest, config).permissions.size(), 2u) << "another's policy";
+        plugin.permissions = {{{"apps"}, {"*"}, {"get", "patch"}, {}}};
+        const json::Value role = cluster_role("r", {under_policy(manifest, config)});
+        EXPECT_EQ(json::dump(json::View(role)["rules"][0].value() == nullptr
+                                 ? json::Value()
+                                 : *json::View(role)["rules"][0].value()),
+                  R"({"apiGroups":["apps"],"resources":["statefulsets"],"verbs":["get","patch"]})");
+        EXPECT_EQ(json::View(role)["rules"].array().size(), 2u) << "and the host's Events";
+        plugin.permissions.emplace();
+        EXPECT_TRUE(under_policy(manifest, config).permissions.empty());
+    }
 }
 
 TEST(Rbac, TheLeaseIsNamed) {

@@ -42,21 +42,27 @@ int run_inspect(const std::vector<std::string>& files, bool as_json) {
 int run_rbac(const std::vector<std::string>& files,
              const std::string& name,
              const std::string& config) {
-    config::LeaderElectionConfig election;
-    bool reviews = false;
+    config::OperatorConfig loaded;
     if (!config.empty()) {
-        const auto loaded = config::load_operator_config(config);
-        if (!loaded) {
-            return complain(loaded.error(), 2);
+        auto read = config::load_operator_config(config);
+        if (!read) {
+            return complain(read.error(), 2);
         }
-        election = loaded.value().leader_election;
-        reviews = loaded.value().ops.authentication == "kubernetes";
+        loaded = std::move(read).value();
     }
-    const auto manifests = manifests_of(files);
+    if (const auto good = check_object_name("--name", name); !good) {
+        return complain(good.error(), 2);
+    }
+    auto manifests = distinct_manifests_of(files);
     if (!manifests) {
         return complain(manifests.error(), 3);
     }
+    for (plugin::Manifest& manifest : manifests.value()) {
+        manifest = under_policy(std::move(manifest), loaded);
+    }
+    const bool reviews = loaded.ops.enabled && loaded.ops.authentication == "kubernetes";
     std::fputs(config::to_yaml(cluster_role(name, manifests.value(), reviews)).c_str(), stdout);
+    const config::LeaderElectionConfig& election = loaded.leader_election;
     if (election.enabled) {
         const json::Value role =
             lease_role(name + "-leader-election", election.lease_namespace, election.lease_name);
@@ -72,10 +78,13 @@ int run_webhooks(const std::vector<std::string>& files, const WebhooksOptions& o
         return complain(with_context(ca.error(), "--ca-file"), 2);
     }
     target.ca_pem = std::move(ca).value();
-    if (const auto good = check_target(target); !good) {
-        return complain(with_context(good.error(), "webhooks"), 2);
+    for (const Result<void>& good :
+         {check_object_name("--name", options.name), check_target(target)}) {
+        if (!good) {
+            return complain(with_context(good.error(), "webhooks"), 2);
+        }
     }
-    const auto manifests = manifests_of(files);
+    const auto manifests = distinct_manifests_of(files);
     if (!manifests) {
         return complain(manifests.error(), 3);
     }
@@ -88,12 +97,11 @@ int run_webhooks(const std::vector<std::string>& files, const WebhooksOptions& o
 }
 
 int run_config_check(const std::string& file, const std::vector<std::string>& plugin_dirs) {
-    const auto config = config::load_operator_config(file);
-    if (!config) {
-        return complain(config.error(), 2);
+    const auto checked = config::check_operator_config_file(file);
+    if (!checked) {
+        return complain(checked.error(), 2);
     }
-    Review reviewed = review(config.value(), file, plugin_dirs);
-    judge_twins(reviewed);
+    Review reviewed = review(checked.value(), file, plugin_dirs);
     const int code = report(reviewed, "capstan");
     if (code == 0) {
         std::printf("%s: good, %zu plugins\n", file.c_str(), reviewed.plugins.size());

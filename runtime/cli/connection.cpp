@@ -7,11 +7,6 @@
 namespace capstan::cli {
 namespace {
 
-std::optional<std::string> environment(const std::string& name) {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
 // {"apiServer": {"url", "caFile", "tokenFile"}}: written by the local node for each pod.
 Result<kube::ConnectionConfig> from_pod_map(const std::string& path) {
     CAPSTAN_TRY(const std::string text, kube::read_small_file(path));
@@ -26,7 +21,11 @@ Result<kube::ConnectionConfig> from_pod_map(const std::string& path) {
     CAPSTAN_TRY(connection.http.tls.ca_pem, kube::read_small_file(connection.files.ca));
     connection.host = url.substr(url.find("//") + 2);
     connection.ns = environment("POD_NAMESPACE").value_or("default");
+    connection.user = "this pod";
     connection.token_file = token_file;
+    if (const auto token = kube::read_token(connection.token_file, kube::read_small_file); !token) {
+        return fail(with_context(token.error(), "apiServer.tokenFile"));
+    }
     return connection;
 }
 
@@ -55,6 +54,11 @@ Result<kube::ConnectionConfig> look_around(const std::string& kubeconfig,
 }
 
 }  // namespace
+
+std::optional<std::string> environment(const std::string& name) {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
 
 Result<kube::ConnectionConfig> find_connection(const std::string& kubeconfig,
                                                const std::string& context) {

@@ -4,9 +4,12 @@
 #include "capstan/error.hpp"
 #include "runtime/kube/kubeconfig.hpp"
 
+#include <optional>
 #include <string>
 
 namespace capstan::cli {
+
+std::optional<std::string> environment(const std::string& name);  // of this process
 
 // `kubeconfig` when given, a file or several as in $KUBECONFIG; else the pod map of local mode
 // (CAPSTAN_POD_MAP); else the pod's service account; else $KUBECONFIG. `context` empty: the

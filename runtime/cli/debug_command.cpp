@@ -64,6 +64,12 @@ int run_debug(const DebugOptions& options) {
             4);
     }
     const net::HttpResponse& page = answer->value();
+    if (page.status == 404) {
+        return complain(options.address,
+                        "there is no page /debug (HTTP 404): this is not the ops listener of a "
+                        "running operator; its log line \"serving health and metrics\" names it",
+                        1);
+    }
     if (page.status != 200) {
         return complain(
             options.address, "HTTP " + std::to_string(page.status) + ": " + page.body, 1);

@@ -3,6 +3,8 @@
 #include "runtime/cli/text_table.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -11,9 +13,11 @@ namespace {
 
 constexpr std::size_t kCellBytesMax = 160;
 
+enum class Shown : std::uint8_t { text, number, duration };
 struct Column {
     const char* title;
     const char* member;
+    Shown shown{Shown::text};
 };
 using Rows = std::vector<std::vector<std::string>>;
 
@@ -40,6 +44,16 @@ std::string cell(const json::Value& row, const char* member) {
     return text;
 }
 
+std::string cell(const json::Value& row, const Column& column) {
+    if (const json::Value* found = row.find(column.member);
+        found != nullptr && column.shown == Shown::duration) {
+        if (const auto seconds = json::View(*found).as_real()) {
+            return duration_text(seconds.value());
+        }
+    }
+    return cell(row, column.member);
+}
+
 // A titled table of the objects in `list`; "" without any.
 std::string table(const char* title,
                   const std::vector<Column>& columns,
@@ -48,16 +62,20 @@ std::string table(const char* title,
         return {};
     }
     Rows rows(1);
+    std::set<std::size_t> right;
     for (const Column& column : columns) {
+        if (column.shown != Shown::text) {
+            right.insert(rows.front().size());
+        }
         rows.front().emplace_back(column.title);
     }
     for (const json::Value* row : list) {
         rows.emplace_back();
         for (const Column& column : columns) {
-            rows.back().push_back(cell(*row, column.member));
+            rows.back().push_back(cell(*row, column));
         }
     }
-    return std::string("\n") + title + "\n" + text_table(rows);
+    return std::string("\n") + title + "\n" + text_table(rows, right);
 }
 
 std::vector<const json::Value*> members(const json::Value& parent, const char* name) {
@@ -93,6 +111,27 @@ std::vector<const json::Value*> items_of(const json::Value& list) {
     return out;
 }
 
+// What went wrong last, in plugins and with the API server.
+std::string failures_text(const json::Value& page, const std::vector<const json::Value*>& plugins) {
+    std::string out;
+    const json::Value errors = gathered(plugins, "errors", "plugin");
+    out += table("LAST ERRORS",
+                 {{"PLUGIN", "plugin"},
+                  {"AGE", "ageSeconds", Shown::duration},
+                  {"COUNT", "count", Shown::number},
+                  {"ERROR", "error"}},
+                 items_of(errors));
+    const json::Value* client = page.find("client");
+    if (client != nullptr) {
+        out += table("LAST FAILED REQUESTS",
+                     {{"AGE", "ageSeconds", Shown::duration},
+                      {"COUNT", "count", Shown::number},
+                      {"REQUEST", "request"}},
+                     members(*client, "failures"));
+    }
+    return out;
+}
+
 }  // namespace
 
 std::string debug_text(const json::Value& page) {
@@ -105,65 +144,54 @@ std::string debug_text(const json::Value& page) {
                  {{"PLUGIN", "plugin"},
                   {"VERSION", "version"},
                   {"PHASE", "phase"},
-                  {"INSTANCE", "instance"},
-                  {"PANICS", "panics"},
-                  {"CALLS", "calls"},
+                  {"INSTANCE", "instance", Shown::number},
+                  {"PANICS", "panics", Shown::number},
+                  {"CALLS-NOW", "calls", Shown::number},
                   {"FAILURE", "failure"}},
                  plugins);
     const json::Value controllers = gathered(plugins, "controllers", "plugin");
-    out += table("CONTROLLERS (seconds)",
+    out += table("CONTROLLERS",
                  {{"CONTROLLER", "controller"},
                   {"OPEN", "open"},
-                  {"WORKERS", "workers"},
-                  {"BUSY", "busyWorkers"},
-                  {"STUCK", "stuckWorkers"},
-                  {"READY", "ready"},
-                  {"DELAYED", "delayed"},
-                  {"IN-FLIGHT", "inFlight"},
-                  {"PARKED", "parked"},
-                  {"OLDEST", "oldestReadySeconds"},
-                  {"NOT-SHOWN", "keysNotShown"},
+                  {"WORKERS", "workers", Shown::number},
+                  {"BUSY", "busyWorkers", Shown::number},
+                  {"STUCK", "stuckWorkers", Shown::number},
+                  {"READY", "ready", Shown::number},
+                  {"DELAYED", "delayed", Shown::number},
+                  {"IN-FLIGHT", "inFlight", Shown::number},
+                  {"PARKED", "parked", Shown::number},
+                  {"OLDEST", "oldestReadySeconds", Shown::duration},
+                  {"NOT-SHOWN", "keysNotShown", Shown::number},
                   {"WAITS-FOR", "waitsFor"}},
                  items_of(controllers));
     const json::Value keys = gathered(items_of(controllers), "keys", "controller");
-    out += table("KEYS (seconds)",
+    out += table("KEYS",
                  {{"CONTROLLER", "controller"},
                   {"KEY", "key"},
                   {"STATE", "state"},
-                  {"FAILURES", "failures"},
-                  {"AGE", "ageSeconds"},
-                  {"NEXT-RUN", "nextRunInSeconds"},
+                  {"FAILURES", "failures", Shown::number},
+                  {"AGE", "ageSeconds", Shown::duration},
+                  {"NEXT-RUN", "nextRunInSeconds", Shown::duration},
                   {"REASONS", "reasons"},
                   {"LAST", "lastResult"},
-                  {"TOOK", "lastDurationSeconds"},
+                  {"TOOK", "lastDurationSeconds", Shown::duration},
                   {"BLOCKED-BY", "blockedBy"},
                   {"LAST-ERROR", "lastError"}},
                  items_of(keys));
-    out += table("CACHES (seconds)",
+    out += table("CACHES",
                  {{"GVK", "gvk"},
                   {"NAMESPACE", "namespace"},
                   {"LABELS", "labelSelector"},
                   {"STATE", "state"},
                   {"SYNCED", "synced"},
-                  {"OBJECTS", "objects"},
-                  {"BYTES", "bytes"},
-                  {"LAST-EVENT", "lastEventAgeSeconds"},
-                  {"LAST-BYTES", "lastBytesAgeSeconds"},
+                  {"OBJECTS", "objects", Shown::number},
+                  {"BYTES", "bytes", Shown::number},
+                  {"LAST-EVENT", "lastEventAgeSeconds", Shown::duration},
+                  {"LAST-BYTES", "lastBytesAgeSeconds", Shown::duration},
                   {"VERSION", "resourceVersion"},
                   {"REASON", "reason"}},
                  members(page, "caches"));
-    const json::Value errors = gathered(plugins, "errors", "plugin");
-    out +=
-        table("LAST ERRORS (seconds)",
-              {{"PLUGIN", "plugin"}, {"AGE", "ageSeconds"}, {"COUNT", "count"}, {"ERROR", "error"}},
-              items_of(errors));
-    const json::Value* client = page.find("client");
-    if (client != nullptr) {
-        out += table("LAST FAILED REQUESTS (seconds)",
-                     {{"AGE", "ageSeconds"}, {"COUNT", "count"}, {"REQUEST", "request"}},
-                     members(*client, "failures"));
-    }
-    return out;
+    return out + failures_text(page, plugins);
 }
 
 }  // namespace capstan::cli

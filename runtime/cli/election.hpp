@@ -41,6 +41,7 @@ public:
     void start(lease::ElectorHandler handler);
     // Requires: started, and all that may write has ended. Blocks, running the loop.
     Result<void> release();
+    void close() noexcept { api_->close(); }  // as Connection::close
 
 private:
     ElectionParts parts_;

@@ -1,6 +1,5 @@
 #include "runtime/cli/host.hpp"
 
-#include "runtime/cli/connection.hpp"
 #include "runtime/kube/server_version.hpp"
 #include "runtime/net/http_client.hpp"
 
@@ -10,13 +9,14 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
+#include <utility>
 
 namespace capstan::cli {
 namespace {
 
 constexpr std::chrono::seconds kFirstContactMax{30};
 constexpr std::chrono::milliseconds kFirstContactPause{500};
+constexpr std::chrono::seconds kFirstAnswerMax{5};
 constexpr std::chrono::minutes kDiscoveryMax{10};
 constexpr std::chrono::seconds kTrimAfter{5};
 // After a lost lease: time for calls to see that they are cancelled, and not more, since the next
@@ -29,11 +29,6 @@ constexpr int kArenasMax = 2;  // of the allocator: a further one for each threa
 int complain(const Error& error, int code) {
     std::fprintf(stderr, "capstan run: %s\n", error.message.c_str());
     return code;
-}
-
-std::optional<std::string> environment(const std::string& name) {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
 namespace {
@@ -58,6 +53,15 @@ Host::Host(config::OperatorConfig config, Review review)
       random_(std::random_device{}()) {}
 
 Host::~Host() = default;
+
+void Host::end_children() noexcept {
+    if (election_ != nullptr) {
+        election_->close();
+    }
+    if (api_ != nullptr) {
+        api_->close();
+    }
+}
 
 Result<void> Host::connect() {
     CAPSTAN_TRY(kube::ConnectionConfig connection,
@@ -96,45 +100,56 @@ Result<void> Host::connect() {
     return ok();
 }
 
+Result<void> Host::ask_version() {
+    std::optional<Result<void>> outcome;
+    const auto call = api_->client().raw("GET",
+                                         "/version",
+                                         {},
+                                         loop_->now() + kFirstAnswerMax,
+                                         [&](const Result<net::HttpResponse>& answer) {
+                                             outcome = answer ? Result<void>(ok())
+                                                              : Result<void>(fail(answer.error()));
+                                             if (answer) {
+                                                 note_server(answer.value());
+                                             }
+                                         });
+    loop_->run_until([&] { return outcome.has_value() || stop_asked_; }, 2 * kFirstAnswerMax);
+    return outcome ? std::move(*outcome) : Result<void>(fail(Code::timeout, "no answer"));
+}
+
 // The server must answer once before anything starts; afterwards the runtime bears its absence.
 Result<void> Host::first_contact() {
     const MonotonicTime limit = loop_->now() + kFirstContactMax;
     health_.add("api-server", obs::Probe::readyz, "has not answered yet");
+    std::string told;
     for (;;) {
-        std::optional<Result<void>> outcome;
-        const auto call = api_->client().raw(
-            "GET",
-            "/version",
-            {},
-            loop_->now() + std::chrono::seconds(5),
-            [&](const Result<net::HttpResponse>& answer) {
-                outcome = answer ? Result<void>(ok()) : Result<void>(fail(answer.error()));
-                if (answer) {
-                    note_server(answer.value());
-                }
-            });
-        loop_->run_until([&] { return outcome.has_value() || stop_asked_; },
-                         std::chrono::seconds(10));
+        const Result<void> outcome = ask_version();
         if (stop_asked_) {
             return ok();
         }
         // Refusals are answers; silence and a cut connection are none.
-        const bool answered =
-            outcome && (outcome->has_value() || (outcome->error().code != Code::unavailable &&
-                                                 outcome->error().code != Code::timeout));
-        if (answered && !outcome->has_value()) {
-            log_.warn("the first answer of the API server is an error",
-                      {{"error", outcome->error().message}});
-        }
+        const bool answered = outcome || (outcome.error().code != Code::unavailable &&
+                                          outcome.error().code != Code::timeout);
         if (answered) {
+            if (!outcome) {
+                log_.warn("the first answer of the API server is an error",
+                          {{"error", outcome.error().message}});
+            }
             health_.remove("api-server");
+            return ok();
         }
-        if (answered || loop_->now() >= limit) {
-            return answered ? Result<void>(ok())
-                            : Result<void>(fail(Code::unavailable,
-                                                "the API server does not answer: " +
-                                                    (outcome ? outcome->error().message
-                                                             : std::string("no answer"))));
+        // Without credentials it is no use to wait for the server. Timeout: they are on their way.
+        if (kube::TokenSource* tokens = api_->tokens(); tokens != nullptr) {
+            if (const auto token = tokens->token(); !token && token.error().code != Code::timeout) {
+                return fail(token.error());
+            }
+        }
+        const std::string& why = outcome.error().message;
+        if (loop_->now() >= limit) {
+            return fail(Code::unavailable, "the API server does not answer: " + why);
+        }
+        if (std::exchange(told, why) != why) {
+            log_.warn("the API server does not answer yet; it is asked again", {{"error", why}});
         }
         bool waited = false;
         const auto timer = loop_->at(loop_->now() + kFirstContactPause, [&] { waited = true; });

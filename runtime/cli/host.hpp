@@ -4,6 +4,7 @@
 
 #include "runtime/cache/cache.hpp"
 #include "runtime/cli/cache_budget.hpp"
+#include "runtime/cli/connection.hpp"
 #include "runtime/cli/credential_observer.hpp"
 #include "runtime/cli/election.hpp"
 #include "runtime/cli/observers.hpp"
@@ -33,7 +34,6 @@ namespace capstan::cli {
 
 // "capstan run: MESSAGE" on stderr; returns `code`.
 int complain(const Error& error, int code);
-std::optional<std::string> environment(const std::string& name);
 
 // Everything between the configuration and a running Runtime. Members are
 // destroyed in reverse order.
@@ -46,9 +46,13 @@ public:
 
     // Until a signal asks for the end. Exit code as of run().
     int run();
+    // What the end of this process would leave running: credential plugins. Nothing is asked of
+    // the API server after it.
+    void end_children() noexcept;
 
 private:
     Result<void> connect();
+    Result<void> ask_version();
     Result<void> first_contact();
     void note_server(const net::HttpResponse& version);
     void learn_scopes();

@@ -33,6 +33,10 @@ Result<std::uint16_t> Host::serve(const std::string& name,
             return fail(with_context(read.error(), "listeners." + name + ".tls"));
         }
         tls = std::move(read).value();
+        if (const auto good = net::check_server_tls(tls, watch.files.certificate); !good) {
+            return fail(with_context(good.error(), "listeners." + name + ".tls"));
+        }
+        watch.health = &health_;
         options.certificate_pem = tls.certificate_pem;
         options.key_pem = tls.key_pem;
         options.client_ca_pem = tls.client_ca_pem;

@@ -58,7 +58,7 @@ Result<void> Host::load_plugin(const ReviewedPlugin& reviewed, std::string& refu
 int Host::load_plugins() {
     loader_.emplace(plugin::LoaderOptions{plugin_cache_directory(), {}, true, plugin::kTrialMax});
     for (const std::string& warning : review_.warnings) {
-        log_.warn("plugin warning", {{"message", warning}});
+        log_.warn("configuration warning", {{"message", warning}});
     }
     for (const RefusedPlugin& refused : review_.refused) {
         refuse(refused.name, refused.reason);

@@ -226,7 +226,10 @@ Result<void> LocalCluster::start_operator() {
     }
     std::sort(files.begin(), files.end());
     files.erase(std::unique(files.begin(), files.end()), files.end());
-    CAPSTAN_TRY(const auto manifests, manifests_of(files));
+    CAPSTAN_TRY(auto manifests, manifests_of(files));
+    for (plugin::Manifest& manifest : manifests) {
+        manifest = under_policy(std::move(manifest), configured);
+    }
     CAPSTAN_TRY(client_->apply(cluster_role(kOperatorUser, manifests)));
     CAPSTAN_TRY(client_->apply(cluster_role_binding(kOperatorUser, kOperatorUser)));
     const std::string kubeconfig = options_.dir + "/operator.kubeconfig";

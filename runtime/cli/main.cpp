@@ -9,6 +9,8 @@
 #include <CLI/CLI.hpp>
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -176,6 +178,12 @@ void open_standard_streams() {
     }
 }
 
+// True when nobody reads what we write there, as after `capstan get | head`.
+bool reader_left(int fd) {
+    pollfd entry{fd, 0, 0};
+    return ::poll(&entry, 1, 0) == 1 && (entry.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 std::vector<std::string> own_commands(const CLI::App& app) {
     std::vector<std::string> names;
     for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -288,8 +296,9 @@ int run_command(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     open_standard_streams();
+    ::signal(SIGPIPE, SIG_IGN);  // a reader that left is one failed write, not our end
     const int code = run_command(argc, argv);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && !reader_left(STDOUT_FILENO)) {
         std::fprintf(
             stderr, "capstan: the output could not be written: %s\n", std::strerror(errno));
         return code == 0 ? 1 : code;

@@ -2,6 +2,7 @@
 
 #include "capstan/json.hpp"
 #include "runtime/control/digest.hpp"
+#include "runtime/kube/status.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +14,7 @@ namespace capstan::cli {
 namespace {
 
 constexpr std::string_view kTokenReviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+constexpr std::string_view kUnknownToken = "the token is not one of the API server's";
 constexpr std::string_view kAccessReviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 struct Known {
@@ -23,16 +25,9 @@ struct Known {
 using Cache = std::map<std::string, Known>;
 
 // nullptr: not known, or no longer.
-const Known* find(Cache& cache, const std::string& key, MonotonicTime now) {
+const Known* find(const Cache& cache, const std::string& key, MonotonicTime now) {
     const auto found = cache.find(key);
-    if (found == cache.end()) {
-        return nullptr;
-    }
-    if (found->second.until <= now) {
-        cache.erase(found);
-        return nullptr;
-    }
-    return &found->second;
+    return found == cache.end() || found->second.until <= now ? nullptr : &found->second;
 }
 
 void keep(Cache& cache, const std::string& key, Known known, MonotonicTime now) {
@@ -74,6 +69,11 @@ std::string lower(std::string_view method) {
     return out;
 }
 
+std::string not_allowed(const json::Value& user, const std::string& verb, const std::string& path) {
+    return "user \"" + std::string(json::View(user)["username"].string_or("")) + "\" may not " +
+           verb + " the non-resource URL " + path;
+}
+
 bool may_pass(const Error& error) {
     return error.code == Code::unavailable || error.code == Code::timeout ||
            error.code == Code::overloaded;
@@ -89,32 +89,47 @@ struct OpsAuth::State {
     kube::Client& client;
     obs::Log log;
     std::function<double()> random;
-    Cache tokens;                                              // by digest
-    Cache decisions;                                           // by user, verb and path
-    std::map<std::uint64_t, std::shared_ptr<Review>> reviews;  // under way
-    std::uint64_t next_review{0};
+    Cache tokens;     // good ones, by digest; those that are old tell who was good
+    Cache unknown;    // bad ones, which must not push good ones out
+    Cache decisions;  // by user, verb and path
+    std::map<std::string, std::shared_ptr<Review>> reviews;  // under way, by token, verb and path
+
+    const Known* find_token(const std::string& digest) const {
+        const Known* good = find(tokens, digest, loop.now());
+        return good != nullptr ? good : find(unknown, digest, loop.now());
+    }
+    const Known* find_decision(const json::Value& user,
+                               const std::string& verb,
+                               const std::string& path) const {
+        return find(decisions, decision_key(user, verb, path), loop.now());
+    }
+    static std::string decision_key(const json::Value& user,
+                                    const std::string& verb,
+                                    const std::string& path) {
+        return control::sha256(json::dump_sorted(user)) + verb + " " + path;
+    }
 };
 
-// One request on its way through both questions.
+// Equal requests on their way through both questions.
 struct OpsAuth::Review : std::enable_shared_from_this<OpsAuth::Review> {
     using Answered = std::function<void(Review&, const json::Value&)>;
 
     std::weak_ptr<State> state;
-    std::uint64_t id{0};
+    std::string key;  // among the reviews under way
     std::string token, digest, verb, path;
     json::Value user;
-    Done done;
+    std::vector<Done> done;
     int tries{0};
     kube::CallHandle call;
     std::unique_ptr<net::Timer> timer;
 
-    void end(int status, std::string text) {
+    void end(int status, const std::string& text) {
         const auto self = shared_from_this();
         if (const auto s = state.lock()) {
-            s->reviews.erase(id);
+            s->reviews.erase(key);
         }
-        if (const Done told = std::exchange(done, nullptr)) {
-            told(status, std::move(text));
+        for (const Done& told : std::exchange(done, {})) {
+            told(status, text);
         }
     }
 
@@ -160,7 +175,7 @@ struct OpsAuth::Review : std::enable_shared_from_this<OpsAuth::Review> {
         if (!may_pass(error) || tries >= kReviewTries) {
             s->log.warn("a request to the ops listener cannot be reviewed",
                         {{"reason", target}, {"error", error.message}});
-            end(500, "cannot be reviewed: " + std::string(to_string(error.code)));
+            end(500, "cannot be reviewed: " + std::string(kube::word_of(error)));
             return;
         }
         const double jitter = 1.0 + kReviewPauseJitter * s->random();
@@ -178,7 +193,7 @@ struct OpsAuth::Review : std::enable_shared_from_this<OpsAuth::Review> {
 
     void ask_who() {
         const auto s = state.lock();
-        if (const Known* known = find(s->tokens, digest, s->loop.now())) {
+        if (const Known* known = s->find_token(digest)) {
             who_is(*known);
             return;
         }
@@ -188,13 +203,18 @@ struct OpsAuth::Review : std::enable_shared_from_this<OpsAuth::Review> {
              {"spec", {{"token", token}}}},
             [](Review& self, const json::Value& answer) {
                 const auto shared = self.state.lock();
-                const json::View status = json::View(answer)["status"];
-                Known known{shared->loop.now() + kTokenTtl, false, {}};
-                known.good = status["authenticated"].bool_or(false);
+                const MonotonicTime now = shared->loop.now();
+                Known known;
+                known.good = json::View(answer)["status"]["authenticated"].bool_or(false);
+                known.until =
+                    now + (known.good ? std::chrono::seconds(kTokenTtl) : kUnknownTokenTtl);
                 if (const json::Value* named = answer.pointer("/status/user"); named != nullptr) {
                     known.user = *named;
                 }
-                keep(shared->tokens, self.digest, known, shared->loop.now());
+                if (!known.good) {
+                    shared->tokens.erase(self.digest);  // it was good once
+                }
+                keep(known.good ? shared->tokens : shared->unknown, self.digest, known, now);
                 self.who_is(known);
             });
     }
@@ -202,7 +222,7 @@ struct OpsAuth::Review : std::enable_shared_from_this<OpsAuth::Review> {
     void who_is(const Known& known) {
         token.clear();
         if (!known.good) {
-            end(401, "the token is not one of the API server's");
+            end(401, std::string(kUnknownToken));
             return;
         }
         user = known.user;
@@ -211,11 +231,11 @@ struct OpsAuth::Review : std::enable_shared_from_this<OpsAuth::Review> {
 
     void ask_whether() {
         const auto s = state.lock();
-        const std::string key = control::sha256(json::dump_sorted(user)) + verb + " " + path;
-        if (const Known* known = find(s->decisions, key, s->loop.now())) {
+        if (const Known* known = s->find_decision(user, verb, path)) {
             conclude(known->good);
             return;
         }
+        const std::string decision = State::decision_key(user, verb, path);
         json::Value spec = {{"user", json::View(user)["username"].string_or("")},
                             {"nonResourceAttributes", {{"path", path}, {"verb", verb}}}};
         for (const char* member : {"groups", "uid", "extra"}) {
@@ -227,25 +247,19 @@ struct OpsAuth::Review : std::enable_shared_from_this<OpsAuth::Review> {
             {{"apiVersion", "authorization.k8s.io/v1"},
              {"kind", "SubjectAccessReview"},
              {"spec", std::move(spec)}},
-            [key](Review& self, const json::Value& answer) {
+            [decision](Review& self, const json::Value& answer) {
                 const auto shared = self.state.lock();
                 const bool allowed = json::View(answer)["status"]["allowed"].bool_or(false);
                 const MonotonicTime now = shared->loop.now();
                 const MonotonicTime until =
                     now + (allowed ? std::chrono::seconds(kAllowedTtl) : kRefusedTtl);
-                keep(shared->decisions, key, {until, allowed, {}}, now);
+                keep(shared->decisions, decision, {until, allowed, {}}, now);
                 self.conclude(allowed);
             });
     }
 
     void conclude(bool allowed) {
-        if (allowed) {
-            end(200, "");
-            return;
-        }
-        end(403,
-            "user \"" + std::string(json::View(user)["username"].string_or("")) + "\" may not " +
-                verb + " the non-resource URL " + path);
+        end(allowed ? 200 : 403, allowed ? "" : not_allowed(user, verb, path));
     }
 };
 
@@ -256,8 +270,8 @@ OpsAuth::OpsAuth(net::Loop& loop,
     : state_(std::make_shared<State>(loop, client, std::move(log), std::move(random))) {}
 
 OpsAuth::~OpsAuth() {
-    for (const auto& [id, review] : std::exchange(state_->reviews, {})) {
-        review->done = nullptr;
+    for (const auto& [key, review] : std::exchange(state_->reviews, {})) {
+        review->done.clear();
     }
 }
 
@@ -270,19 +284,40 @@ void OpsAuth::check(std::string_view authorization,
         done(401, "a bearer token of the API server is needed");
         return;
     }
-    if (state_->reviews.size() >= kReviewsInFlight) {
-        done(503, "too many requests are being reviewed");
+    const std::string digest = control::sha256(token), verb = lower(method), place(path);
+    if (const Known* known = state_->find_token(digest)) {
+        if (!known->good) {
+            done(401, std::string(kUnknownToken));
+            return;
+        }
+        if (const Known* decision = state_->find_decision(known->user, verb, place)) {
+            done(decision->good ? 200 : 403,
+                 decision->good ? "" : not_allowed(known->user, verb, place));
+            return;
+        }
+    }
+    const std::string key = digest + verb + " " + place;
+    const auto same = state_->reviews.find(key);
+    const bool shared = same != state_->reviews.end();
+    const std::size_t room =
+        kReviewsInFlight + (state_->tokens.contains(digest) ? kReviewsReserved : 0);
+    if (shared ? same->second->done.size() >= kSharersMax : state_->reviews.size() >= room) {
+        done(429, "too many requests are being reviewed; try again in a second");
+        return;
+    }
+    if (shared) {
+        same->second->done.push_back(std::move(done));
         return;
     }
     auto review = std::make_shared<Review>();
     review->state = state_;
-    review->id = ++state_->next_review;
-    review->digest = control::sha256(token);
+    review->key = key;
+    review->digest = digest;
     review->token = std::move(token);
-    review->verb = lower(method);
-    review->path = path;
-    review->done = std::move(done);
-    state_->reviews[review->id] = review;
+    review->verb = verb;
+    review->path = place;
+    review->done.push_back(std::move(done));
+    state_->reviews[key] = review;
     review->ask_who();
 }
 

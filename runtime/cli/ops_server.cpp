@@ -15,6 +15,8 @@ void answer(net::ServerExchange& exchange,
                          {"x-content-type-options", "nosniff"}};
     if (status == 401) {
         headers.emplace_back("www-authenticate", "Bearer");
+    } else if (status == 429) {
+        headers.emplace_back("retry-after", "1");
     }
     exchange.respond(status, std::move(headers), std::move(body));
 }

@@ -2,11 +2,13 @@
 
 #include "runtime/cli/paths.hpp"
 #include "runtime/plugin/inspect.hpp"
+#include "runtime/plugin/policy.hpp"
 
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 namespace capstan::cli {
@@ -131,6 +133,46 @@ Result<std::vector<plugin::Manifest>> manifests_of(const std::vector<std::string
     return manifests;
 }
 
+Result<std::vector<plugin::Manifest>> distinct_manifests_of(const std::vector<std::string>& files) {
+    std::map<std::string, std::string> seen;  // resolved path, plugin id -> file as given
+    for (const std::string& file : files) {
+        std::error_code error;
+        const fs::path real = fs::canonical(file, error);
+        if (!seen.emplace(error ? file : real.string(), file).second) {
+            return fail(Code::invalid, file + " is given twice");
+        }
+    }
+    CAPSTAN_TRY(auto manifests, manifests_of(files));
+    for (std::size_t i = 0; i < manifests.size(); ++i) {
+        if (const auto [first, fresh] = seen.emplace(manifests[i].id, files[i]); !fresh) {
+            return fail(Code::invalid,
+                        files[i] + " and " + first->second + " are both plugin " + manifests[i].id +
+                            "; give one of them");
+        }
+    }
+    return manifests;
+}
+
+std::vector<plugin::PermissionRule> policy_of(const config::PluginConfig& config) {
+    std::vector<plugin::PermissionRule> rules;
+    for (const config::PermissionConfig& rule :
+         config.permissions.value_or(std::vector<config::PermissionConfig>{})) {
+        rules.push_back({rule.groups, rule.resources, rule.verbs, rule.resource_names});
+    }
+    return rules;
+}
+
+plugin::Manifest under_policy(plugin::Manifest manifest, const config::OperatorConfig& config) {
+    for (const std::string& name : {manifest.id, manifest.id.substr(0, manifest.id.find('.'))}) {
+        const auto found = config.plugins.find(name);
+        if (found != config.plugins.end() && found->second.permissions) {
+            manifest.permissions = plugin::narrow(manifest.permissions, policy_of(found->second));
+            break;
+        }
+    }
+    return manifest;
+}
+
 Result<plugin::GateSet> gates_for(const plugin::Manifest& manifest,
                                   const config::PluginConfig& config,
                                   std::vector<std::string>& warnings) {
@@ -142,6 +184,9 @@ Result<plugin::GateSet> gates_for(const plugin::Manifest& manifest,
     plugin::GateResult result = manifest.gates.effective(version, overrides);
     for (const std::string& warning : result.warnings) {
         warnings.push_back("plugin " + manifest.id + ": " + warning);
+    }
+    for (const std::string& note : manifest.gates.off_notes(version, result.set)) {
+        warnings.push_back("plugin " + manifest.id + ": " + note);
     }
     if (!result.errors.empty()) {
         std::string text;

@@ -39,6 +39,12 @@ std::vector<ChosenPlugin> choose_plugins(const config::OperatorConfig& config,
 // The manifests of plugin files, read without running code. Errors: invalid, the first file that
 // cannot be loaded, with the reason.
 Result<std::vector<plugin::Manifest>> manifests_of(const std::vector<std::string>& files);
+// The same where each plugin may be named once. Errors also: invalid, a file or a plugin twice.
+Result<std::vector<plugin::Manifest>> distinct_manifests_of(const std::vector<std::string>& files);
+// With the permissions that `config` leaves it: plugins.NAME.permissions, NAME its id or label.
+plugin::Manifest under_policy(plugin::Manifest manifest, const config::OperatorConfig& config);
+// The `permissions` of a plugin's configuration; empty when it has none.
+std::vector<plugin::PermissionRule> policy_of(const config::PluginConfig& config);
 
 // The set of gates for a manifest under the configured overrides; warnings are appended. Errors:
 // invalid, names the plugin, the gate and those there are.

@@ -1,5 +1,6 @@
 #include "runtime/cli/resource_command.hpp"
 
+#include "runtime/cli/manifests.hpp"
 #include "runtime/cli/resource_session.hpp"
 #include "runtime/cli/text_table.hpp"
 #include "runtime/config/yaml.hpp"
@@ -86,28 +87,27 @@ struct Named {
     json::Value object;
 };
 
-Result<std::vector<Named>> objects_of(Session& session, const std::vector<std::string>& files) {
+Result<std::vector<Named>> objects_of(Session& session, std::vector<config::Document> documents) {
     std::vector<Named> out;
-    for (const std::string& file : files) {
-        CAPSTAN_TRY(std::vector<config::Document> documents, config::load_all_file(file));
-        for (config::Document& document : documents) {
-            const json::View view(document.value);
-            auto served =
-                session.find_kind(view["apiVersion"].string_or(""), view["kind"].string_or(""));
-            if (!served) {
-                return fail(with_context(served.error(), document.position("/kind")));
-            }
-            const auto name = view["metadata"]["name"].as_string();
-            if (!name) {
-                return fail(with_context(name.error(), document.position("/metadata")));
-            }
-            out.push_back({served.value(),
-                           std::string(view["metadata"]["namespace"].string_or(session.ns())),
-                           std::string(name.value()),
-                           std::move(document.value)});
+    for (config::Document& document : documents) {
+        const json::View view(document.value);
+        auto served =
+            session.find_kind(view["apiVersion"].string_or(""), view["kind"].string_or(""));
+        if (!served) {
+            return fail(with_context(served.error(), document.position("/kind")));
         }
+        const std::string name(view["metadata"]["name"].string_or(""));
+        out.push_back({served.value(),
+                       std::string(view["metadata"]["namespace"].string_or(session.ns())),
+                       name,
+                       std::move(document.value)});
     }
     return out;
+}
+
+int wrong_files(const char* command, const Error& error) {
+    std::fprintf(stderr, "capstan %s: %s\n", command, error.message.c_str());
+    return 2;
 }
 
 Result<void> remove(Session& session,
@@ -181,20 +181,18 @@ int run_describe(const ResourceOptions& options, const std::string& what, const 
 }
 
 int run_apply(const ResourceOptions& options) {
+    auto documents = load_manifests(options.files);
+    if (!documents) {
+        return wrong_files("apply", documents.error());
+    }
     const auto session = Session::open(options);
     if (!session) {
         return exit_code_of(session.error());
     }
-    const auto objects = objects_of(*session.value(), options.files);
+    const auto objects = objects_of(*session.value(), std::move(documents).value());
     if (!objects) {
-        exit_code_of(objects.error());
-        return 2;
-    }
-    if (objects.value().empty()) {
-        std::fprintf(stderr,
-                     "capstan apply: %s: holds no object; remedy: see examples/etcd-1.yaml\n",
-                     options.files.front().c_str());
-        return 2;
+        const int code = exit_code_of(objects.error());
+        return code == 4 ? code : 2;
     }
     int code = 0;
     for (const Named& object : objects.value()) {
@@ -221,13 +219,17 @@ int run_delete(const ResourceOptions& options,
         std::fprintf(stderr, "capstan delete: give either KIND NAME… or -f FILE\n");
         return 2;
     }
+    auto documents = load_manifests(options.files);
+    if (!documents) {
+        return wrong_files("delete", documents.error());
+    }
     const auto session = Session::open(options);
     if (!session) {
         return exit_code_of(session.error());
     }
     int code = 0;
     if (!options.files.empty()) {
-        const auto objects = objects_of(*session.value(), options.files);
+        const auto objects = objects_of(*session.value(), std::move(documents).value());
         if (!objects) {
             return exit_code_of(objects.error());
         }

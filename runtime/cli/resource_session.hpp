@@ -10,6 +10,7 @@
 #include "runtime/net/io_loop.hpp"
 #include "runtime/net/url.hpp"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -71,13 +72,10 @@ public:
             request.headers.emplace_back("content-type", content_type);
         }
         if (kube::TokenSource* tokens = api_->tokens(); tokens != nullptr) {
-            // shared: a credential plugin may answer after we stopped waiting
-            const auto there = std::make_shared<bool>(false);
-            if (!tokens->ready([there] { *there = true; })) {
-                loop_->run_until([&] { return *there; }, kube::kExecTimeMax + kAnswerMax);
+            CAPSTAN_TRY(const std::string token, await_token(*tokens));
+            if (!token.empty()) {  // the plugin gave a certificate
+                request.headers.emplace_back("authorization", "Bearer " + token);
             }
-            CAPSTAN_TRY(const std::string token, tokens->token());
-            request.headers.emplace_back("authorization", "Bearer " + token);
         }
         request.body = std::move(body);
         request.deadline = loop_->now() + kAnswerMax;
@@ -89,10 +87,16 @@ public:
         if (!outcome) {
             return fail(Code::timeout, "no answer");
         }
-        CAPSTAN_TRY(net::HttpResponse response, std::move(*outcome));
+        if (!*outcome) {
+            return fail(api_->explain(outcome->error()));
+        }
+        net::HttpResponse response = std::move(outcome->value());
         if (response.status < 200 || response.status >= 300) {
-            return fail(
-                kube::error_of_response(response.status, response.headers, response.body, false));
+            return fail(api_->explain(
+                kube::error_of_response(response.status, response.headers, response.body, false)));
+        }
+        if (auto foreign = kube::foreign_answer(response.status, response.headers)) {
+            return fail(std::move(*foreign));
         }
         return response;
     }
@@ -163,6 +167,34 @@ public:
     }
 
 private:
+    // A credential plugin may take its time; a signal meanwhile ends it, and then us.
+    Result<std::string> await_token(kube::TokenSource& tokens) {
+        // shared: it may answer after we stopped waiting
+        const auto there = std::make_shared<bool>(false);
+        if (tokens.ready([there] { *there = true; })) {
+            return tokens.token();
+        }
+        int caught = 0;
+        std::vector<std::unique_ptr<net::Watch>> watches;
+        for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+            struct sigaction now {};
+            if (::sigaction(signal, nullptr, &now) != 0 || now.sa_handler == SIG_IGN) {
+                continue;  // nohup
+            }
+            if (auto watch = loop_->on_signal(signal, [&caught, signal] { caught = signal; })) {
+                watches.push_back(std::move(watch).value());
+            }
+        }
+        loop_->run_until([&] { return *there || caught != 0; }, kube::kExecTimeMax + kAnswerMax);
+        watches.clear();
+        if (caught != 0) {
+            tokens.close();
+            ::signal(caught, SIG_DFL);
+            ::raise(caught);
+        }
+        return tokens.token();
+    }
+
     static std::string lower(std::string_view text) {
         std::string out(text);
         for (char& c : out) {

@@ -1,10 +1,15 @@
 #include "runtime/cli/review.hpp"
 
+#include "runtime/cli/connection.hpp"
+#include "runtime/cli/ops_server.hpp"
+#include "runtime/kube/credentials.hpp"
+#include "runtime/net/certificate_watcher.hpp"
 #include "runtime/plugin/inspect.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
-#include <map>
+#include <utility>
 
 namespace capstan::cli {
 namespace {
@@ -56,10 +61,78 @@ void check_policy(const plugin::Manifest& manifest,
     }
 }
 
-// `ids`: of the plugins seen so far, with the name each is configured under.
+std::string in_file(const std::string& file) {
+    return file.empty() ? std::string() : file + ": ";
+}
+
+// "1.5s", "250ms"
+std::string to_text(std::chrono::nanoseconds value) {
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(value).count();
+    return ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms";
+}
+
+// What a listener would refuse at its start, and a certificate that has ended: it is served.
+void check_tls(const std::string& name,
+               const config::ListenerConfig& listener,
+               const std::string& file,
+               Review& review) {
+    const config::TlsConfig& tls = listener.tls;
+    if (!listener.enabled || tls.certificate_file.empty() || tls.key_file.empty()) {
+        return;
+    }
+    const std::string where = in_file(file) + "/listeners/" + name + "/tls: ";
+    const auto read = net::read_server_tls({tls.certificate_file, tls.key_file, tls.client_ca_file},
+                                           &kube::read_small_file);
+    if (!read) {
+        review.problems.push_back(where + read.error().message);
+        return;
+    }
+    const auto info = net::check_server_tls(read.value(), tls.certificate_file);
+    if (!info) {
+        review.problems.push_back(where + info.error().message);
+        return;
+    }
+    const WallTime ends = info.value().validity.not_after;
+    if (ends <=
+        std::chrono::time_point_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now())) {
+        review.warnings.push_back(where + tls.certificate_file + " has ended at " +
+                                  to_rfc3339(ends) +
+                                  "; it is served and readiness fails until there is another");
+    }
+}
+
+// Bearer tokens are as good as passwords.
+void check_tokens_in_clear(const config::OperatorConfig& config,
+                           const std::string& file,
+                           Review& review) {
+    const config::ListenerConfig& ops = config.ops;
+    if (ops.enabled && ops.authentication == "kubernetes" && ops.tls.certificate_file.empty() &&
+        !is_loopback(ops.address)) {
+        review.warnings.push_back(
+            in_file(file) + "/listeners/ops: authentication kubernetes on " + ops.address +
+            " without tls: whoever sees the traffic has the tokens; remedy: tls, or address "
+            "127.0.0.1");
+    }
+}
+
+// Files of the connection. That there is no API server at all is no fault of a configuration.
+void check_connection(const config::OperatorConfig& config,
+                      const std::string& file,
+                      Review& review) {
+    const auto found = find_connection(config.kubeconfig, config.context);
+    if (found) {
+        return;
+    }
+    if (found.error().code == Code::not_found) {
+        review.warnings.push_back(found.error().message + "; `capstan run` would end here");
+        return;
+    }
+    review.problems.push_back((config.kubeconfig.empty() ? "" : in_file(file)) +
+                              "/kubeconfig: " + found.error().message);
+}
+
 void review_plugin(const ChosenPlugin& chosen,
                    const config::OperatorConfig& config,
-                   std::map<std::string, std::string>& ids,
                    Review& review) {
     const plugin::Report report = plugin::inspect(chosen.path);
     if (!report.loadable()) {
@@ -69,15 +142,13 @@ void review_plugin(const ChosenPlugin& chosen,
         return;
     }
     const std::string& id = report.manifest->id;
-    // Which of them loads shows only then: the loader takes the first and refuses the others.
-    if (const auto [first, fresh] = ids.emplace(id, chosen.name); !fresh) {
-        review.twins.push_back("plugins." + chosen.name + ": " + chosen.path + " is plugin " + id +
-                               " as is plugins." + first->second +
-                               "; remedy: leave one of them out");
-    }
+    // Policy, gates and settings were written for another plugin.
     if (chosen.name != id && chosen.name != id.substr(0, id.find('.'))) {
-        review.warnings.push_back("plugins." + chosen.name + ": " + chosen.path + " is plugin " +
-                                  id + " and runs under that id");
+        review.refused.push_back({chosen.name,
+                                  chosen.path + ": is plugin " + id +
+                                      "; remedy: configure it as \"" + id +
+                                      "\", or name another path"});
+        return;
     }
     for (const std::string& warning : report.warnings) {
         review.warnings.push_back("plugin " + id + ": " + warning);
@@ -95,64 +166,69 @@ void review_plugin(const ChosenPlugin& chosen,
 
 }  // namespace
 
-std::vector<plugin::PermissionRule> policy_of(const config::PluginConfig& config) {
-    std::vector<plugin::PermissionRule> rules;
-    for (const config::PermissionConfig& rule :
-         config.permissions.value_or(std::vector<config::PermissionConfig>{})) {
-        rules.push_back({rule.groups, rule.resources, rule.verbs, rule.resource_names});
-    }
-    return rules;
-}
-
 std::vector<std::string> unsupported_settings(const config::OperatorConfig& config,
                                               const std::string& file) {
     const config::LimitsConfig usual;
     const config::LimitsConfig& given = config.limits;
     struct Setting {
-        bool used;
         const char* path;
-        const char* what;
+        std::string given, usual;
     };
     const Setting settings[] = {
-        {given.requests_in_flight != usual.requests_in_flight, "/limits/requestsInFlight", nullptr},
-        {given.request_timeout != usual.request_timeout, "/limits/requestTimeout", nullptr},
-        {given.reconcile_timeout != usual.reconcile_timeout, "/limits/reconcileTimeout", nullptr},
-        {given.cache_sync_timeout != usual.cache_sync_timeout, "/limits/cacheSyncTimeout", nullptr},
+        {"/limits/requestsInFlight",
+         std::to_string(given.requests_in_flight),
+         std::to_string(usual.requests_in_flight)},
+        {"/limits/requestTimeout", to_text(given.request_timeout), to_text(usual.request_timeout)},
+        {"/limits/reconcileTimeout",
+         to_text(given.reconcile_timeout),
+         to_text(usual.reconcile_timeout)},
+        {"/limits/cacheSyncTimeout",
+         to_text(given.cache_sync_timeout),
+         to_text(usual.cache_sync_timeout)},
     };
     std::vector<std::string> problems;
     for (const Setting& setting : settings) {
-        if (setting.used) {
-            const char* what = setting.what != nullptr
-                                   ? setting.what
-                                   : "this version cannot change it; leave it at its default";
-            problems.push_back((file.empty() ? "" : file + ": ") + setting.path + ": " + what);
+        if (setting.given != setting.usual) {
+            problems.push_back(in_file(file) + setting.path + ": this version cannot change it; " +
+                               setting.given + " is given, its default " + setting.usual +
+                               " is all it takes");
         }
     }
     return problems;
 }
 
-Review review(const config::OperatorConfig& config,
+Review review(const config::CheckedConfig& checked,
               const std::string& file,
               const std::vector<std::string>& plugin_dirs) {
+    const config::OperatorConfig& config = checked.config;
     Review review;
-    review.problems = unsupported_settings(config, file);
+    review.problems = checked.problems;
+    const auto unsupported = unsupported_settings(config, file);
+    review.problems.insert(review.problems.end(), unsupported.begin(), unsupported.end());
+    const bool none = std::none_of(config.plugins.begin(),
+                                   config.plugins.end(),
+                                   [](const auto& entry) { return entry.second.enabled; });
+    if (none && checked.problems.empty()) {  // else they may be behind what could not be read
+        review.problems.push_back(
+            in_file(file) +
+            "/plugins: none is enabled; remedy: name at least one, such as etcd: {}");
+    }
+    for (const auto& [name, listener] :
+         {std::pair<const char*, const config::ListenerConfig*>{"ops", &config.ops},
+          {"api", &config.api},
+          {"webhook", &config.webhook}}) {
+        check_tls(name, *listener, file, review);
+    }
+    check_tokens_in_clear(config, file, review);
+    check_connection(config, file, review);
     std::vector<std::string> missing;
-    std::map<std::string, std::string> ids;
     for (const ChosenPlugin& chosen :
          choose_plugins(config, plugin_directories(plugin_dirs, config), missing)) {
-        review_plugin(chosen, config, ids, review);
+        review_plugin(chosen, config, review);
     }
     review.code = !review.problems.empty() ? 2 : missing.empty() ? 0 : 3;
     review.problems.insert(review.problems.end(), missing.begin(), missing.end());
     return review;
-}
-
-void judge_twins(Review& review) {
-    if (!review.twins.empty() && review.code == 0) {
-        review.code = 2;
-    }
-    review.problems.insert(review.problems.end(), review.twins.begin(), review.twins.end());
-    review.twins.clear();
 }
 
 int report(const Review& review, const std::string& who) {

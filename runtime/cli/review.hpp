@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/cli/plugins.hpp"
+#include "runtime/config/operator_config.hpp"
 #include "runtime/plugin/policy.hpp"
 
 #include <string>
@@ -28,20 +29,14 @@ struct Review {
     std::vector<RefusedPlugin> refused;
     std::vector<std::string> problems;  // all of them; with one nothing starts
     std::vector<std::string> warnings;
-    std::vector<std::string> twins;  // files with the id of one before; `run` refuses those alone
     int code{0};  // exit code of the problems: 2 configuration, 3 a plugin without a file
 };
 
-// `file`: of the configuration, for the texts; "" for a built-in one.
-Review review(const config::OperatorConfig& config,
+// `file`: of the configuration, for the texts; "" for a built-in one. Reads the files that it names
+// (plugins, certificates, kubeconfig), asks no server and opens no port.
+Review review(const config::CheckedConfig& checked,
               const std::string& file,
               const std::vector<std::string>& plugin_dirs);
-
-// The `permissions` of a plugin's configuration; empty when it has none.
-std::vector<plugin::PermissionRule> policy_of(const config::PluginConfig& config);
-
-// Makes problems of the twins: for a file that is checked and not run.
-void judge_twins(Review& review);
 
 // Settings that decode and that this version does not obey: silence would be worse. One line each.
 std::vector<std::string> unsupported_settings(const config::OperatorConfig& config,

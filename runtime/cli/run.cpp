@@ -11,21 +11,22 @@
 namespace capstan::cli {
 namespace {
 
-// The configuration of the file, or the profile's own.
-Result<config::OperatorConfig> load_config(const RunOptions& options) {
-    config::OperatorConfig config;
+// The configuration of the file, or the profile's own. Errors: there is none to speak of.
+Result<config::CheckedConfig> load_config(const RunOptions& options) {
+    config::CheckedConfig checked;
+    config::OperatorConfig& config = checked.config;
     if (!options.config.empty()) {
-        CAPSTAN_TRY(config, config::load_operator_config(options.config));
+        CAPSTAN_TRY(checked, config::check_operator_config_file(options.config));
     } else if (options.profile == "operator") {
         config.plugins["etcd"] = {};
         config.plugins["custodian"] = {};
     }
     if (options.profile == "steward") {
         if (config.leader_election.enabled) {
-            return fail(Code::invalid,
-                        options.config +
-                            ": /leaderElection/enabled: a steward works for its own pod and is "
-                            "never elected; write false");
+            checked.problems.push_back(
+                options.config +
+                ": /leaderElection/enabled: a steward works for its own pod and is never elected; "
+                "write false");
         }
         config.plugins.try_emplace("steward-bridge");
         config.api.enabled = true;
@@ -47,24 +48,18 @@ Result<config::OperatorConfig> load_config(const RunOptions& options) {
     if (!options.context.empty()) {
         config.context = options.context;
     }
-    if (config.plugins.empty()) {
-        return fail(Code::invalid,
-                    options.config +
-                        ": plugins: none is enabled; remedy: name at least one, such as etcd: {}");
-    }
-    return config;
+    return checked;
 }
 
 }  // namespace
 
 int run(const RunOptions& options) {
-    auto config = load_config(options);
-    if (!config) {
-        return complain(config.error(), 2);
+    auto checked = load_config(options);
+    if (!checked) {
+        return complain(checked.error(), 2);
     }
-    Review reviewed = review(config.value(), options.config, options.plugin_dirs);
+    Review reviewed = review(checked.value(), options.config, options.plugin_dirs);
     if (options.validate_only) {
-        judge_twins(reviewed);
         const int code = report(reviewed, "capstan run");
         if (code == 0) {
             std::printf("good, %zu plugins\n", reviewed.plugins.size());
@@ -74,10 +69,12 @@ int run(const RunOptions& options) {
     if (reviewed.code != 0) {
         return report(reviewed, "capstan run");
     }
-    const auto host = std::make_unique<Host>(std::move(config).value(), std::move(reviewed));
+    const auto host =
+        std::make_unique<Host>(std::move(checked.value().config), std::move(reviewed));
     const int code = host->run();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     // Static destructors of plugins must not race with a worker that did not come back.
+    host->end_children();
     std::fflush(nullptr);
     ::_exit(code);
 #else

@@ -4,7 +4,8 @@
 
 namespace capstan::cli {
 
-std::string text_table(const std::vector<std::vector<std::string>>& rows) {
+std::string text_table(const std::vector<std::vector<std::string>>& rows,
+                       const std::set<std::size_t>& right) {
     std::vector<std::size_t> widths;
     for (const auto& row : rows) {
         widths.resize(std::max(widths.size(), row.size()));
@@ -16,15 +17,43 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows) {
     for (const auto& row : rows) {
         std::string line;
         for (std::size_t i = 0; i < row.size(); ++i) {
+            const std::size_t blanks = widths[i] - row[i].size();
+            const bool before = right.contains(i);
+            line.append(before ? blanks : 0, ' ');
             line += row[i];
             if (i + 1 < row.size()) {
-                line.append(widths[i] - row[i].size() + 2, ' ');
+                line.append((before ? 0 : blanks) + 2, ' ');
             }
         }
         line.erase(line.find_last_not_of(' ') + 1);
         out += line + "\n";
     }
     return out;
+}
+
+std::string duration_text(double seconds) {
+    constexpr long kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
+    if (!(seconds > 0)) {
+        return "0s";
+    }
+    if (seconds < 1) {
+        return std::to_string(static_cast<long>(seconds * 1000)) + "ms";
+    }
+    const long whole = static_cast<long>(std::min(seconds, 1e12));
+    if (whole < 10) {
+        const long tenths = static_cast<long>(seconds * 10) % 10;
+        return std::to_string(whole) + (tenths == 0 ? "" : "." + std::to_string(tenths)) + "s";
+    }
+    if (whole < kMinute) {
+        return std::to_string(whole) + "s";
+    }
+    const auto two = [whole](long unit, const char* name, long smaller, const char* smaller_name) {
+        return std::to_string(whole / unit) + name + std::to_string(whole % unit / smaller) +
+               smaller_name;
+    };
+    return whole < kHour  ? two(kMinute, "m", 1, "s")
+           : whole < kDay ? two(kHour, "h", kMinute, "m")
+                          : two(kDay, "d", kHour, "h");
 }
 
 std::vector<std::vector<std::string>> table_rows(const json::Value& table,

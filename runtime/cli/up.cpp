@@ -1,10 +1,10 @@
 #include "runtime/cli/up.hpp"
 
 #include "runtime/cli/local_cluster.hpp"
+#include "runtime/cli/manifests.hpp"
 #include "runtime/cli/readiness.hpp"
 #include "runtime/cli/text_table.hpp"
 #include "runtime/cli/up_check.hpp"
-#include "runtime/config/yaml.hpp"
 #include "runtime/local/node/files.hpp"
 
 #include <signal.h>
@@ -55,38 +55,6 @@ struct Applied {
     ObjectKey key;
     std::string file;
 };
-
-// Every document of every file, checked as far as that is possible without a
-// server: all problems at once.
-Result<std::vector<config::Document>> load_manifests(const std::vector<std::string>& files) {
-    std::vector<config::Document> all;
-    std::string problems;
-    for (const std::string& file : files) {
-        auto documents = config::load_all_file(file);
-        if (!documents) {
-            problems += (problems.empty() ? "" : "\n") + documents.error().message;
-            continue;
-        }
-        if (documents.value().empty()) {
-            problems += (problems.empty() ? "" : "\n") + file +
-                        ": holds no object; remedy: see examples/etcd-1.yaml";
-        }
-        for (config::Document& document : documents.value()) {
-            const json::View view(document.value);
-            for (const auto& field : {view["apiVersion"], view["kind"], view["metadata"]["name"]}) {
-                if (const auto text = field.as_string(); !text || text.value().empty()) {
-                    problems += (problems.empty() ? "" : "\n") + document.position(field.path()) +
-                                ": " + (text ? field.path() + ": is empty" : text.error().message);
-                }
-            }
-            all.push_back(std::move(document));
-        }
-    }
-    if (!problems.empty()) {
-        return fail(Code::invalid, problems);
-    }
-    return all;
-}
 
 // One run of `capstan up` after the cluster's parts are there.
 class Up {

@@ -2,6 +2,7 @@
 
 #include "runtime/cli/local_identity.hpp"
 #include "runtime/plugin/inspect.hpp"
+#include "runtime/plugin/strict_object.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -65,6 +66,15 @@ json::Value entry(const plugin::Manifest& manifest,
 
 }  // namespace
 
+Result<void> check_object_name(const std::string& option, const std::string& name) {
+    if (plugin::is_dns_subdomain(name)) {
+        return ok();
+    }
+    return fail(Code::invalid,
+                option + ": \"" + name +
+                    "\" is no object name: small letters, digits, \"-\" and \".\", at most 253");
+}
+
 Result<void> check_target(const WebhookTarget& target) {
     if (target.url.empty() == target.service.empty()) {
         return fail(Code::invalid,
@@ -72,6 +82,20 @@ Result<void> check_target(const WebhookTarget& target) {
     }
     if (!target.service.empty() && target.ns.empty()) {
         return fail(Code::invalid, "--service needs --namespace, the Service's");
+    }
+    // A Service's name begins with a letter (DNS-1035), a namespace's may be a digit.
+    if (!target.service.empty() &&
+        (!plugin::is_dns_label(target.service) || target.service.front() <= '9')) {
+        return fail(
+            Code::invalid,
+            "--service: \"" + target.service +
+                "\" is no Service name: small letters, digits and \"-\", a letter first, at "
+                "most 63");
+    }
+    if (!target.ns.empty() && !plugin::is_dns_label(target.ns)) {
+        return fail(Code::invalid,
+                    "--namespace: \"" + target.ns +
+                        "\" is no namespace name: small letters, digits and \"-\", at most 63");
     }
     if (!target.url.empty() && !target.url.starts_with("https://")) {
         return fail(Code::invalid, "--url: the API server calls https:// only");

@@ -19,8 +19,10 @@ struct WebhookTarget {
     std::string ca_pem;       // signs the listener's certificate
 };
 
-// Errors: invalid; names the option and the remedy.
+// Errors of both: invalid; names the option and the remedy.
 Result<void> check_target(const WebhookTarget& target);
+// A name that an object may have: a DNS-1123 subdomain.
+Result<void> check_object_name(const std::string& option, const std::string& name);
 
 // A List with a MutatingWebhookConfiguration and a ValidatingWebhookConfiguration `name`, each only
 // when some plugin has such a webhook. A webhook is called "<name>.<plugin id>".

@@ -80,6 +80,13 @@ INSTANTIATE_TEST_SUITE_P(
         TargetRow{"nothing", {"", "", 443, "", kCa}, "give either --service"},
         TargetRow{"both", {"s", "n", 443, "https://h:1", kCa}, "give either --service"},
         TargetRow{"no_namespace", {"s", "", 443, "", kCa}, "needs --namespace"},
+        TargetRow{
+            "service_name", {"My_Service", "n", 443, "", kCa}, "--service: \"My_Service\" is no"},
+        TargetRow{
+            "service_digit", {"1st", "n", 443, "", kCa}, "--service: \"1st\" is no Service name"},
+        TargetRow{"service_host", {"s.n.svc", "n", 443, "", kCa}, "--service: \"s.n.svc\" is no"},
+        TargetRow{
+            "namespace_name", {"s", "N", 443, "", kCa}, "--namespace: \"N\" is no namespace name"},
         TargetRow{"plain", {"", "", 443, "http://h:1", kCa}, "https:// only"},
         TargetRow{"with_path", {"", "", 443, "https://h:1/x", kCa}, "give host and port"},
         TargetRow{"key",
@@ -87,6 +94,17 @@ INSTANTIATE_TEST_SUITE_P(
                   "holds a private key"},
         TargetRow{"no_ca", {"s", "n", 443, "", "x"}, "holds no PEM certificate"}),
     [](const auto& row) { return row.param.name; });
+
+TEST(RefusedTargets, NamesOfObjectsAreChecked) {
+    EXPECT_TRUE(check_object_name("--name", "capstan.example-1"));
+    for (const char* name : {"", "Capstan", "a_b", "-a", "a-", "a..b", "a/b"}) {
+        const auto checked = check_object_name("--name", name);
+        ASSERT_FALSE(checked) << name;
+        EXPECT_TRUE(
+            checked.error().message.starts_with("--name: \"" + std::string(name) + "\" is no"))
+            << checked.error().message;
+    }
+}
 
 TEST(RefusedTargets, GoodOnesAreTaken) {
     EXPECT_TRUE(check_target({"s", "n", 443, "", kCa}));

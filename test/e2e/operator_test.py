@@ -14,7 +14,7 @@ import subprocess
 import sys
 import unittest
 
-from local_cluster import CAPSTAN, wait_for
+from local_cluster import CAPSTAN, ROOT, wait_for
 from operator_process import HEAD, LISTENERS, ApiServer, Directory, Operator
 
 STARTS = int(os.environ.get("CAPSTAN_E2E_STARTS", "10"))
@@ -52,7 +52,7 @@ class StartsAndStops(WithServer):
 
     def test_every_stop_at_any_moment_ends_with_code_zero(self):
         config = self.directory.write("operator.yaml", HEAD + LISTENERS +
-                                      "plugins: {etcd: {featureGates: {EtcdMember: true}}, custodian: {}, minimal: {path: "
+                                      "plugins: {etcd: {featureGates: {EtcdMember: true}}, custodian: {}, reference-cpp: {path: "
                                       f"{TEST_PLUGINS / 'reference-cpp.so'}" "}}\n")
         codes = []
         for number in range(STARTS):
@@ -74,7 +74,7 @@ class RefusedPlugins(WithServer):
     """Kind: ABI, and one bad file against all others."""
 
     def bad_files(self):
-        """name -> (path, what the reason must say). Plugins are loaded by name: bad ones before "minimal", its twin after."""
+        """name -> (path, what the reason must say)."""
         root = self.directory.root
         (root / "text.so").write_text("this is no library\n" * 20)
         (root / "loop.so").symlink_to("loop.so")
@@ -86,10 +86,8 @@ class RefusedPlugins(WithServer):
             "bad-no-manifest": (TEST_PLUGINS / "no-note.so", "no CAPSTAN manifest note"),
             "bad-newer-abi": (TEST_PLUGINS / "future-major.so", "speaks ABI major 2, this host speaks 1.0"),
             "bad-dependency": (TEST_PLUGINS / "dependent.so", "depends on libcapstan-test-dependency.so"),
-            "bad-undefined": (TEST_PLUGINS / "undefined-symbol.so", "capstan_test_nobody_defines_this"),
-            "bad-throwing": (TEST_PLUGINS / "throwing-constructor.so", "thrown by a static object"),
-            "bad-crashing": (TEST_PLUGINS / "crashing-constructor.so", "signal 6"),
-            "twin": (TEST_PLUGINS / "constructor.so", "the plugin id minimal.capstan.dev is loaded already"),
+            "another": (TEST_PLUGINS / "constructor.so",
+                        "is plugin minimal.capstan.dev; remedy: configure it as \"minimal.capstan.dev\", or name another path"),
             "bad-symlink-loop": (root / "loop.so", "is a symbolic link"),
             "bad-writable": (root / "open.so", "is writable by everyone"),
         }
@@ -118,13 +116,22 @@ class RefusedPlugins(WithServer):
 
     def test_with_no_good_plugin_it_ends_with_code_three_and_every_reason(self):
         bad = self.bad_files()
-        del bad["twin"]
         plugins = {name: {"path": str(path)} for name, (path, _) in bad.items()}
         config = self.directory.write("operator.yaml", HEAD + LISTENERS + "plugins: " + json.dumps(plugins) + "\n")
         done = self.directory.run(config, self.server.kubeconfig)
         self.assertEqual(done.returncode, 3, done.stderr)
         for name, (_, reason) in bad.items():
             self.assertTrue(any(f"plugin \"{name}\" is refused: " in line and reason in line for line in done.stderr.splitlines()),
+                            f"{name}\n{done.stderr}")
+
+    def test_what_only_loading_shows_is_refused_too(self):
+        for name, reason in {"undefined-symbol": "capstan_test_nobody_defines_this",
+                             "throwing-constructor": "thrown by a static object", "crashing-constructor": "signal 6"}.items():
+            config = self.directory.write("operator.yaml", HEAD + LISTENERS +
+                                          f"plugins: {{minimal: {{path: {TEST_PLUGINS / (name + '.so')}}}}}\n")
+            done = self.directory.run(config, self.server.kubeconfig)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertTrue(any("plugin \"minimal\" is refused: " in line and reason in line for line in done.stderr.splitlines()),
                             f"{name}\n{done.stderr}")
 
 
@@ -187,18 +194,67 @@ class WrongConfiguration(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("/leaderElection/enabled: a steward works for its own pod", done.stderr)
 
-    def test_a_file_that_is_another_plugin_is_named(self):
-        config = self.directory.write("operator.yaml", HEAD + LISTENERS + f"plugins: {{etcd: {{path: {TEST_PLUGINS / 'gated.so'}}}}}\n")
-        done = self.directory.run(config, self.kubeconfig, "--validate-only")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("gated.so is plugin gated.capstan.dev and runs under that id", done.stdout + done.stderr)
+    def test_a_file_that_is_another_plugin_is_refused(self):
+        self.refused(f"plugins: {{etcd: {{path: {TEST_PLUGINS / 'gated.so'}}}}}\n",
+                     "plugin \"etcd\" is refused: ", "gated.so: is plugin gated.capstan.dev; remedy: configure it as", code=3)
 
     def test_two_files_of_one_plugin(self):
-        config = self.directory.write("operator.yaml", HEAD + (
-            f"plugins:\n  gated: {{path: {TEST_PLUGINS / 'gated.so'}}}\n  other: {{path: {TEST_PLUGINS / 'gated.so'}}}\n"))
+        self.refused(f"plugins:\n  gated: {{path: {TEST_PLUGINS / 'gated.so'}}}\n"
+                     f"  gated.capstan.dev: {{path: {TEST_PLUGINS / 'gated.so'}}}\n",
+                     "/plugins: \"gated\" is configured twice, by id and by short name")
+
+    def test_no_plugin(self):
+        for text in ("", "plugins: {}\n", "plugins: {etcd: {enabled: false}}\n"):
+            self.refused(text, "operator.yaml: /plugins: none is enabled; remedy: name at least one")
+
+    def test_addresses_files_and_rights_all_at_once(self):
+        missing = self.directory.root / "tls.crt"
+        self.refused("plugins: {etcd: {permissions: [{groups: [apps], resources: [StatefulSet], verbs: [gett]}]}, nothing: {}}\n"
+                     f"listeners:\n  ops: {{address: localhost}}\n  webhook: {{tls: {{certificateFile: {missing}, keyFile: {missing}}}}}\n"
+                     "gracefulStop: 1s\ngracefulStop: 2s\nlimits: {requestsInFlight: 3}\n",
+                     "operator.yaml:8: duplicate key \"gracefulStop\", first on line 7",
+                     "operator.yaml:3: /plugins/etcd/permissions/0/verbs: \"gett\" is no verb, did you mean \"get\"?",
+                     "operator.yaml:3: /plugins/etcd/permissions/0/resources: \"StatefulSet\" is no resource",
+                     "operator.yaml:5: /listeners/ops/address: \"localhost\" is no IP address",
+                     f"operator.yaml: /listeners/webhook/tls: cannot open {missing}: No such file or directory",
+                     "/limits/requestsInFlight: this version cannot change it; 3 is given, its default 32 is all it takes",
+                     "plugin \"nothing\": no nothing.so in")
+
+    def test_a_broken_text_hides_nothing_before_it(self):
+        self.refused("gracefulStop: 15\nplugins: {nothing: {}}\nlisteners: {ops: {port: 1}\n",
+                     "operator.yaml:3: /gracefulStop: expected a duration", "plugin \"nothing\": no nothing.so in")
+
+    def test_certificates_without_names_and_ended_ones(self):
+        root = self.directory.root
+        for name, extra in (("anonymous", []), ("good", ["-addext", "subjectAltName=DNS:capstan.test"])):
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                            f"/CN={name}", "-days", "1", "-keyout", f"{root}/{name}.key", "-out", f"{root}/{name}.crt", *extra],
+                           check=True, capture_output=True)
+        listener = "plugins: {etcd: {}}\nlisteners: {%s: {port: 0, tls: {certificateFile: %s, keyFile: %s}}}\n"
+        for name in ("ops", "webhook"):
+            self.refused(listener % (name, root / "anonymous.crt", root / "anonymous.key"),
+                         f"operator.yaml: /listeners/{name}/tls: {root}/anonymous.crt names no host: it has no subject alternative name")
+            self.refused(listener % (name, root / "good.crt", root / "anonymous.key"),
+                         f"{root}/good.crt: certificate and private key do not match")
+            config = self.directory.write("operator.yaml", HEAD + listener % (name, root / "good.crt", root / "good.key"))
+            done = self.directory.run(config, self.kubeconfig, "--validate-only")
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_tokens_in_clear_are_warned_of(self):
+        config = self.directory.write("operator.yaml", HEAD + "plugins: {etcd: {}}\n"
+                                      "listeners: {ops: {address: 0.0.0.0, port: 0, authentication: kubernetes}}\n")
         done = self.directory.run(config, self.kubeconfig, "--validate-only")
-        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertIn("gated.so is plugin gated.capstan.dev as is plugins.gated; remedy: leave one of them out", done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("warning: ", done.stderr)
+        self.assertIn("/listeners/ops: authentication kubernetes on 0.0.0.0 without tls: whoever sees the traffic has the tokens",
+                      done.stderr)
+
+    def test_the_example_of_the_documentation_is_good_as_it_is(self):
+        example = ROOT / "docs" / "config.example.yaml"
+        environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+        done = subprocess.run([CAPSTAN, "config", "check", str(example)], capture_output=True, text=True, timeout=60, check=False,
+                              env=environment)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{example}: good, 2 plugins\n"), done.stderr)
 
     def test_a_plugin_without_a_file(self):
         self.refused("plugins: {nothing: {}, other: {path: /nonexistent/other.so}}\n", "plugin \"nothing\": no nothing.so in",

@@ -8,7 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace capstan::cli {
 namespace {
@@ -24,7 +28,15 @@ struct ReviewServer {
     int accesses{0};
     json::Value last_access;
     bool garbage{false};
+    bool holds{false};
+    std::vector<std::function<void()>> held;  // answers that wait
 
+    void release() {
+        holds = false;
+        for (const auto& answer : std::exchange(held, {})) {
+            answer();
+        }
+    }
     net::ServerHandler handler() {
         return [this](const std::shared_ptr<net::ServerExchange>& exchange) {
             exchange->read_all(64 * 1024, [this, exchange](const Result<std::string>& body) {
@@ -33,7 +45,14 @@ struct ReviewServer {
                     exchange->respond(201, {}, "<html>");
                 } else if (exchange->target().ends_with("/tokenreviews")) {
                     ++tokens;
-                    exchange->respond(201, {}, json::dump(review_token(asked)));
+                    const auto answer = [exchange, asked] {
+                        exchange->respond(201, {}, json::dump(review_token(asked)));
+                    };
+                    if (holds) {
+                        held.emplace_back(answer);
+                    } else {
+                        answer();
+                    }
                 } else {
                     ++accesses;
                     last_access = asked;
@@ -95,6 +114,23 @@ struct Ops : ::testing::Test {
         });
         loop.run_until([&] { return answer.has_value(); }, loop.now() + 2min);
         return answer.value_or(net::HttpResponse{});
+    }
+    // A request nobody waits for; its status when it has come.
+    struct Pending {
+        std::unique_ptr<net::HttpExchange> exchange;
+        int status{0};
+    };
+    std::unique_ptr<Pending> begin(const std::string& token) {
+        auto pending = std::make_unique<Pending>();
+        net::HttpRequest request;
+        request.target = "/metrics";
+        request.headers.emplace_back("Authorization", "Bearer " + token);
+        pending->exchange =
+            listener->send(std::move(request), [raw = pending.get()](const auto& result) {
+                raw->status = result ? result.value().status : -1;
+            });
+        loop.run_for(10ms);
+        return pending;
     }
     int metrics_with(const std::string& token) { return get("/metrics", token).status; }
 
@@ -199,6 +235,57 @@ TEST_F(Ops, KeepsAnswersForTheirTime) {
     EXPECT_EQ(server.accesses, 4) << "a refusal for half a minute";
 }
 
+TEST_F(Ops, AsksOnceInAFewSecondsAboutATokenNobodyKnows) {
+    open(true, false);
+    for (int i = 0; i < 5; ++i) {
+        EXPECT_EQ(metrics_with("Bearer wrong"), 401);
+    }
+    EXPECT_EQ(server.tokens, 1);
+    loop.run_for(kUnknownTokenTtl);
+    EXPECT_EQ(metrics_with("Bearer wrong"), 401);
+    EXPECT_EQ(server.tokens, 2);
+}
+
+TEST_F(Ops, EqualRequestsShareOneReview) {
+    open(true, false);
+    server.holds = true;
+    std::vector<std::unique_ptr<Pending>> pending;
+    for (std::size_t i = 0; i < kSharersMax; ++i) {
+        pending.push_back(begin("good"));
+    }
+    EXPECT_EQ(server.tokens, 1);
+    const auto beyond = begin("good");
+    EXPECT_EQ(beyond->status, 429);
+    server.release();
+    loop.run_for(1s);
+    for (const auto& one : pending) {
+        EXPECT_EQ(one->status, 200);
+    }
+    EXPECT_EQ(server.accesses, 1);
+}
+
+// Kind: who may not ask keeps others from it.
+TEST_F(Ops, AFloodOfBogusTokensStarvesNobody) {
+    open(true, false);
+    EXPECT_EQ(metrics_with("Bearer good"), 200);
+    loop.run_for(kTokenTtl - 5s);
+    server.holds = true;
+    std::vector<std::unique_ptr<Pending>> flood;
+    for (std::size_t i = 0; i < kReviewsInFlight; ++i) {
+        flood.push_back(begin("bogus-" + std::to_string(i)));
+        EXPECT_EQ(flood.back()->status, 0);
+    }
+    EXPECT_EQ(begin("bogus-one-more")->status, 429);
+    EXPECT_EQ(server.tokens, 1 + static_cast<int>(kReviewsInFlight)) << "no more are asked about";
+    EXPECT_EQ(metrics_with("Bearer good"), 200) << "what is known needs no review";
+    loop.run_for(6s);  // it is to be reviewed again
+    server.holds = false;
+    EXPECT_EQ(metrics_with("Bearer good"), 200) << "who was good has places of its own";
+    EXPECT_EQ(begin("bogus-yet-another")->status, 429);
+    EXPECT_EQ(net::find_header(get("/metrics", "Bearer bogus-the-last").headers, "retry-after"),
+              "1");
+}
+
 TEST_F(Ops, RepeatsAReviewThatFailsAndThenSaysSo) {
     open(true, false);
     status = 503;
@@ -285,6 +372,7 @@ TEST(DebugText, ShowsTablesAndNothingATerminalObeys) {
     const json::Value key = {{"key", "ns/a"},
                              {"state", "backoff"},
                              {"failures", 7},
+                             {"ageSeconds", 303.4},
                              {"lastError", "the store\n\x1b[31mis down"}};
     const json::Value controller = {
         {"controller", "demo/main"}, {"ready", 0}, {"keys", json::list({key})}};
@@ -298,7 +386,9 @@ TEST(DebugText, ShowsTablesAndNothingATerminalObeys) {
     const std::string text = debug_text(page);
     EXPECT_EQ(text.find("capstan 1.2.3, ready: false\n  plugin/x: is starting\n\nPLUGINS\n"), 0u)
         << text;
-    EXPECT_NE(text.find("demo/main   ns/a  backoff  7"), std::string::npos) << text;
+    EXPECT_NE(text.find("CONTROLLER  KEY   STATE    FAILURES   AGE  NEXT-RUN"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("demo/main   ns/a  backoff         7  5m3s"), std::string::npos) << text;
     EXPECT_NE(text.find("the store  [31mis down"), std::string::npos) << text;
     EXPECT_EQ(text.find('\x1b'), std::string::npos);
     EXPECT_EQ(debug_text(json::object()), "capstan -, ready: -\n");

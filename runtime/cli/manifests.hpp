@@ -1,0 +1,17 @@
+// Files of objects that a person hands to a command. Thread: [startup].
+#pragma once
+
+#include "capstan/error.hpp"
+#include "runtime/config/document.hpp"
+
+#include <string>
+#include <vector>
+
+namespace capstan::cli {
+
+// Every document of every file, checked as far as that is possible without a server: each must be
+// an object with apiVersion, kind and metadata.name. Errors: invalid, all problems at once, one a
+// line: "a.yaml:7: document 2: /kind: missing".
+Result<std::vector<config::Document>> load_manifests(const std::vector<std::string>& files);
+
+}  // namespace capstan::cli
