@@ -60,7 +60,7 @@ TEST_F(CredentialsTest, ATokenFileIsNamedAndItsEndHeals) {
         ask().message,
         "GET /version: 401 unauthenticated; the API server does not accept the token in " + file);
     EXPECT_EQ(reason(),
-              "ConfigMap: unauthenticated: watch configmaps; the API server does not accept the "
+              "ConfigMap: unauthenticated: watch ConfigMap; the API server does not accept the "
               "token in " +
                   file);
     std::filesystem::remove(file);
