@@ -430,6 +430,13 @@ class BucketTest(BackupCase):
         back = self.in_bucket("copy", "--to-provider", "Local", "--to-container", self.dir / "back", "-o", "json")
         self.assertEqual(back.returncode, 0, back.stderr)
         self.assertEqual(json.loads(self.on("dump", self.dir / "back").stdout), expected)
+        # The source's own variables, when they are set; the plain ones are the target's.
+        self.env["SOURCE_AWS_APPLICATION_CREDENTIALS"] = self.env["AWS_APPLICATION_CREDENTIALS"]
+        self.env["AWS_APPLICATION_CREDENTIALS"] = str(self.dir / "none")
+        again = self.in_bucket("copy", "--to-provider", "Local", "--to-container", self.dir / "back")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(self.in_bucket("list").returncode, 2)
+        self.env["AWS_APPLICATION_CREDENTIALS"] = self.env.pop("SOURCE_AWS_APPLICATION_CREDENTIALS")
         near = self.in_bucket("verify", prefix="mian")
         self.assertEqual(near.returncode, 6)
         self.assertIn("did you mean --prefix main?", near.stderr)
