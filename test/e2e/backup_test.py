@@ -18,11 +18,10 @@ import time
 import unittest
 import urllib.error
 
-from local_cluster import Cluster, b64, gateway, wait_for
+from local_cluster import CAPSTAN, Cluster, b64, gateway, wait_for
 from real_etcd import Etcd, free_ports, remove
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "capstan"
-DRIVER = os.environ["CAPSTAN_RESTORE_DRIVER"]
 ROUNDS = int(os.environ.get("CAPSTAN_BACKUP_ROUNDS", "6"))
 SEED = int(os.environ.get("CAPSTAN_E2E_SEED", str(random.randrange(1 << 31))))
 BUCKET = "bucket"
@@ -152,8 +151,10 @@ class Backed:
         """A single etcd on what the store holds up to `revision`."""
         self.restored_count += 1
         etcd = Etcd(str(ETCD[self.minor] / "etcd"), self.files / f"restored-{self.restored_count}")
-        done = subprocess.run([DRIVER, "restore", str(self.store), str(etcd.data), etcd.name, etcd.initial_cluster, etcd.token,
-                               str(revision)], capture_output=True, text=True)
+        done = subprocess.run([CAPSTAN, "backup", "restore", "--provider", "Local", "--container", str(self.store), "--prefix",
+                               "default/main", "--data-dir", str(etcd.data), "--name", etcd.name, "--initial-cluster",
+                               etcd.initial_cluster, "--initial-cluster-token", etcd.token,
+                               *(["--to-revision", str(revision)] if revision else [])], capture_output=True, text=True)
         if done.returncode != 0:
             raise AssertionError(f"restore: {done.stderr}\nstored: {self.names()}\n{self.steward_logs()}")
         return etcd.start().wait()
