@@ -31,6 +31,8 @@ Result<void> MemberService::run(Call& call) {
             load_status(call);
         }
         if (auto request = member_.take_request()) {
+            silent_starts_ = started_ && !answered_since_start_ ? silent_starts_ + 1 : 0;
+            started_ = false;
             answered_since_start_ = false;
             active_.reset();
             member_.set_status(std::nullopt);
@@ -143,6 +145,15 @@ void MemberService::finish_start(Call& call,
         promote_pause_ = kPromoteFirst;
         promote_at_ = call.now();
         tidied_ = false;
+        started_ = true;
+        if (silent_starts_ >= kSilentStartsMax) {
+            status_.condition(kInitialised,
+                              "EtcdEndsAtStart",
+                              "etcd has ended " + std::to_string(silent_starts_) +
+                                  " times in a row before it answered, with data that looks whole; "
+                                  "its log says why",
+                              call.wall_now());
+        }
     }
     member_.finish_run(ended.successful ? RunState::successful : RunState::failed,
                        ended.etcd_config);

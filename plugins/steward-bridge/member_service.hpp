@@ -19,6 +19,8 @@ inline constexpr std::chrono::milliseconds kProbeRunning{2'000};
 // between two tries to become a voting member; doubles
 inline constexpr std::chrono::milliseconds kPromoteFirst{250};
 inline constexpr std::chrono::milliseconds kPromoteMax{5'000};
+// starts in a row after which etcd never answered; then it is said
+inline constexpr int kSilentStartsMax = 3;
 
 class MemberService final : public Service {
 public:
@@ -52,7 +54,9 @@ private:
     std::optional<Configuration> active_;  // what etcd was started with
     std::string requested_hash_;           // a restart was asked for with it
     bool answered_since_start_{false};
-    bool tidied_{false};  // since etcd answered
+    bool started_{false};   // by this steward: an answer is awaited
+    int silent_starts_{0};  // in a row
+    bool tidied_{false};    // since etcd answered
     std::chrono::milliseconds promote_pause_{kPromoteFirst};
     MonotonicTime promote_at_{};
     std::string last_problem_;

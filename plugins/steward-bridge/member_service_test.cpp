@@ -59,6 +59,7 @@ protected:
         put_configuration();
     }
     void TearDown() override {
+        steward_.member.reset();  // the instance ends with its host's tables
         plugin_.reset();
         fs::remove_all(root_);
     }
@@ -306,6 +307,20 @@ TEST_F(MemberServiceTest, DoesNotStartLostDataWithoutTheApi) {
     host_.erase("v1/ConfigMap", {"n", "m-config"});
     run_for(seconds(30));
     EXPECT_EQ(steward_.member->run_state("r"), RunState::progress);
+}
+
+TEST_F(MemberServiceTest, SaysWhenEtcdNeverLivesLongEnoughToAnswer) {
+    put_member(false, true);
+    make_data();
+    cluster_.down = {"a", "b", "c"};
+    for (int start = 1; start <= kSilentStartsMax; ++start) {
+        host_.at(host_.now() + seconds(start), [this, start] {
+            EXPECT_EQ(waits_for(), "");
+            steward_.member->request_run({"again-" + std::to_string(start), true});
+        });
+    }
+    run_for(seconds(10));
+    EXPECT_EQ(waits_for(), "EtcdEndsAtStart");
 }
 
 TEST_F(MemberServiceTest, BootstrapsWithTheFullInitialCluster) {
