@@ -48,8 +48,10 @@ TEST_F(LoaderTest, ReportReadsAsTextAndJson) {
     const std::string text = to_text(report);
     EXPECT_NE(text.find("plugin:       reference-c.capstan.dev 0.1.0\n"), std::string::npos)
         << text;
-    EXPECT_NE(text.find("    owns v1/ConfigMap, every event\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("    owns v1/ConfigMap, predicate of 1 node\n"), std::string::npos) << text;
     EXPECT_NE(text.find("result:       this host would load it\n"), std::string::npos) << text;
+    const std::string plain = to_text(inspect(test_plugin("misbehaving")));
+    EXPECT_NE(plain.find("for v1/ConfigMap, every event\n"), std::string::npos) << plain;
     const json::Value value = to_json(report);
     EXPECT_TRUE(json::View(value)["loadable"].bool_or(false));
     EXPECT_EQ(json::View(value)["elf"]["exports"][0].string_or(""), "capstan_plugin_entry");
