@@ -23,6 +23,9 @@ namespace capstan::steward {
 // How long one wait for the watch may keep requests and changes of role waiting.
 inline constexpr std::chrono::milliseconds kWatchSlice{250};
 inline constexpr std::size_t kLeasesKnownMax = 100'000;
+// A watch that breaks off this often without a word in between is trouble; an etcd that restarts is
+// not.
+inline constexpr std::int64_t kWatchFailuresQuiet = 4;
 
 struct EngineParts {
     EtcdClient& etcd;
@@ -89,7 +92,7 @@ private:
     std::map<std::int64_t, std::int64_t> leases_;  // granted seconds, by id
     bool stored_since_collect_{true};
     std::optional<MonotonicTime> collected_at_, uploads_collected_at_;
-    std::string last_problem_;
+    std::string last_problem_, watch_problem_;
 };
 
 }  // namespace capstan::steward

@@ -33,6 +33,7 @@ Result<void> SnapshotEngine::open_watch() {
 // The watch is over; where it goes on, and when.
 Result<void> SnapshotEngine::lost_watch(const Error& error) {
     watch_.reset();
+    watch_problem_ = error.message;
     if (error.code == Code::expired) {
         plan_.watch_closed();
         plan_.want_full(FullReason::compacted);
@@ -40,6 +41,12 @@ Result<void> SnapshotEngine::lost_watch(const Error& error) {
         return ok();
     }
     plan_.failed(moment(), parts_.pace.chance());
+    if (plan_.failures() < kWatchFailuresQuiet) {
+        CAPSTAN_TRY(parts_.guard());
+        parts_.metrics.failed(error.code);
+        parts_.log(LogLevel::info, "the watch of etcd broke off", {{"error", error.message}});
+        return ok();
+    }
     return failed("watching etcd", error);
 }
 
@@ -124,11 +131,11 @@ Result<void> SnapshotEngine::catch_up() {
             CAPSTAN_TRY(open_watch());
         }
         if (!watch_) {
-            return fail(Code::unavailable, last_problem_);
+            return fail(Code::unavailable, watch_problem_);
         }
         CAPSTAN_TRY(read_watch(std::min(deadline, parts_.now() + kWatchSlice)));
         if (!watch_) {
-            return fail(Code::unavailable, last_problem_);
+            return fail(Code::unavailable, watch_problem_);
         }
     }
     return ok();

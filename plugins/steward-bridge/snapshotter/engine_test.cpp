@@ -248,6 +248,26 @@ TEST_F(EngineTest, AWatchThatBreaksGoesOnWhereItWas) {
               (std::vector<std::string>{"Full-00000000-00000001", "Incr-00000002-00000003"}));
 }
 
+TEST_F(EngineTest, AnEtcdThatIsAwayForLongIsTrouble) {
+    start();
+    run(seconds(1));
+    etcd.cut = Error{Code::unavailable, "reset", {}};
+    etcd.failures["watch"] = {Code::unavailable, "refused", {}};
+    run(seconds(4));
+    EXPECT_EQ(face.view().state, SnapshotterState::running);
+    etcd.put("a", "1");
+    const auto asked = ask(false);
+    run(seconds(1));
+    ASSERT_NE(answer(asked), nullptr);
+    ASSERT_FALSE(*answer(asked));
+    EXPECT_NE(answer(asked)->error().message.find("refused"), std::string::npos);
+    run(seconds(10));
+    EXPECT_EQ(face.view().state, SnapshotterState::failing);
+    etcd.failures.clear();
+    run(minutes(1));
+    EXPECT_EQ(face.view().state, SnapshotterState::running);
+}
+
 TEST_F(EngineTest, AWatchThatFellSilentIsOpenedAgain) {
     start();
     run(seconds(1));
