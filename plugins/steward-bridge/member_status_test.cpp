@@ -197,5 +197,26 @@ TEST(MemberStatus, ConditionsComeAndGo) {
     EXPECT_TRUE(status.due(kStart + seconds(9)));
 }
 
+TEST(MemberStatus, ConfirmsWhatIsBackedUpAlsoWhenNothingChanged) {
+    MemberStatus status;
+    status.observe(answer(true), {"h", "http://a:2379"}, kStart);
+    api::Snapshots snapshots;
+    snapshots.last_full.emplace().name = "Full";
+    snapshots.observed_at = "2027-01-15T08:00:00Z";
+    status.backups(snapshots);
+    ASSERT_TRUE(status.due(kStart));
+    status.written(kStart);
+    EXPECT_FALSE(status.due(kStart + seconds(6)));
+    snapshots.observed_at = "2027-01-15T08:00:20Z";
+    status.backups(snapshots);
+    EXPECT_FALSE(status.due(kStart + seconds(4)));  // not so soon
+    const auto written = status.due(kStart + seconds(6));
+    ASSERT_TRUE(written);
+    EXPECT_EQ(json::View(*written)["snapshots"]["observedAt"].string_or(""),
+              "2027-01-15T08:00:20Z");
+    status.backups(std::nullopt);  // this steward no longer leads: what it said stays
+    EXPECT_TRUE(status.get().snapshots);
+}
+
 }  // namespace
 }  // namespace capstan::steward
