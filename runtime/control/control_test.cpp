@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 
 namespace capstan::control {
 namespace {
@@ -140,23 +141,23 @@ TEST(PluginMetrics, ChecksNamesAndShapes) {
     obs::Metrics metrics;
     PluginMetrics plugin(metrics);
     const auto first =
-        plugin.add(CAPSTAN_METRIC_COUNTER, "etcddruid_runs_total", "Runs.", {"kind"}, {});
+        plugin.add("a", CAPSTAN_METRIC_COUNTER, "etcddruid_runs_total", "Runs.", {"kind"}, {});
     ASSERT_TRUE(first.has_value());
-    EXPECT_EQ(
-        plugin.add(CAPSTAN_METRIC_COUNTER, "etcddruid_runs_total", "Runs.", {"kind"}, {}).value(),
-        first.value());
-    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_GAUGE, "etcddruid_runs_total", "Runs.", {"kind"}, {})
+    EXPECT_EQ(plugin.add("a", CAPSTAN_METRIC_COUNTER, "etcddruid_runs_total", "Runs.", {"kind"}, {})
+                  .value(),
+              first.value());
+    EXPECT_EQ(plugin.add("a", CAPSTAN_METRIC_GAUGE, "etcddruid_runs_total", "Runs.", {"kind"}, {})
                   .error()
                   .code,
               Code::invalid);
-    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_COUNTER, "workqueue_mine", "", {}, {}).error().code,
+    EXPECT_EQ(plugin.add("a", CAPSTAN_METRIC_COUNTER, "workqueue_mine", "", {}, {}).error().code,
               Code::invalid);
-    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_COUNTER, "bad name", "", {}, {}).error().code,
+    EXPECT_EQ(plugin.add("a", CAPSTAN_METRIC_COUNTER, "bad name", "", {}, {}).error().code,
               Code::invalid);
-    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_HISTOGRAM, "x_seconds", "", {}, {}).error().code,
+    EXPECT_EQ(plugin.add("a", CAPSTAN_METRIC_HISTOGRAM, "x_seconds", "", {}, {}).error().code,
               Code::invalid);
     const double falling[] = {2, 1};
-    EXPECT_EQ(plugin.add(CAPSTAN_METRIC_HISTOGRAM, "x_seconds", "", {}, falling).error().code,
+    EXPECT_EQ(plugin.add("a", CAPSTAN_METRIC_HISTOGRAM, "x_seconds", "", {}, falling).error().code,
               Code::invalid);
     const std::string_view values[] = {"a\"b"};
     plugin.update(first.value(), values, 2);
@@ -165,6 +166,25 @@ TEST(PluginMetrics, ChecksNamesAndShapes) {
     plugin.update(12345, values, 1);
     EXPECT_NE(metrics.render().find("etcddruid_runs_total{kind=\"a\\\"b\"} 2\n"), std::string::npos)
         << metrics.render();
+}
+
+TEST(PluginMetrics, RendersWhatOnePluginRegistered) {
+    obs::Metrics metrics;
+    PluginMetrics plugins(metrics);
+    const double bounds[] = {1};
+    const auto shared = plugins.add("a", CAPSTAN_METRIC_GAUGE, "shared", "", {}, {}).value();
+    EXPECT_EQ(plugins.add("b", CAPSTAN_METRIC_GAUGE, "shared", "", {}, {}).value(), shared);
+    plugins.update(plugins.add("b", CAPSTAN_METRIC_GAUGE, "other", "", {}, {}).value(), {}, 1);
+    const auto seconds =
+        plugins.add("a", CAPSTAN_METRIC_HISTOGRAM, "x_seconds", "Time.", {"ok"}, bounds).value();
+    const std::string_view values[] = {"true"};
+    plugins.update(seconds, values, std::nan(""));
+    plugins.update(shared, {}, 7);
+    const std::string text = plugins.render("a");
+    EXPECT_NE(text.find("shared 7\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("x_seconds_count{ok=\"true\"} 0\n"), std::string::npos) << text;
+    EXPECT_EQ(text.find("other"), std::string::npos) << text;
+    EXPECT_EQ(plugins.render("c"), "");
 }
 
 TEST(Handles, StaleForeignAndWildOnesAreNotFound) {

@@ -109,8 +109,9 @@ capstan_rc add_metric(const capstan_host* host,
     }
     const std::span<const double> bounds(
         buckets, std::min<std::size_t>(bucket_count, kPluginBucketsMax + 1));
-    auto added =
-        unit_of(host).core()->plugin_metrics.add(type, view(name), view(help), names, bounds);
+    Core& core = *unit_of(host).core();
+    auto added = core.plugin_metrics.add(
+        unit_of(host).manifest().id, type, view(name), view(help), names, bounds);
     if (!added) {
         unit_of(host).log().error("metric cannot be registered",
                                   {{"metric", view(name)}, {"error", added.error().message}});
@@ -130,6 +131,14 @@ void update_metric(const capstan_host* host,
         texts.push_back(view(values[i]));
     }
     unit_of(host).core()->plugin_metrics.update(handle, texts, amount);
+}
+
+capstan_rc render_metrics(const capstan_host* host, capstan_str* out) noexcept {
+    thread_local std::string rendered;
+    const Unit& unit = unit_of(host);
+    rendered = unit.core()->plugin_metrics.render(unit.manifest().id);
+    *out = str(rendered);
+    return CAPSTAN_OK;
 }
 
 // ---- capstan.digest/1
@@ -184,7 +193,7 @@ const capstan_ext_clock kClockTable{{sizeof(capstan_ext_clock), CAPSTAN_ABI},
                                     &wait,
                                     &notify};
 const capstan_ext_metrics kMetricsTable{
-    {sizeof(capstan_ext_metrics), CAPSTAN_ABI}, &add_metric, &update_metric};
+    {sizeof(capstan_ext_metrics), CAPSTAN_ABI}, &add_metric, &update_metric, &render_metrics};
 const capstan_ext_digest kDigestTable{
     {sizeof(capstan_ext_digest), CAPSTAN_ABI}, &digest_open, &digest_update, &digest_finish};
 

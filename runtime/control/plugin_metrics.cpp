@@ -38,7 +38,8 @@ bool is_hosts(std::string_view name) {
 
 }  // namespace
 
-Result<std::uint32_t> PluginMetrics::add(std::int32_t type,
+Result<std::uint32_t> PluginMetrics::add(std::string_view plugin_id,
+                                         std::int32_t type,
                                          std::string_view name,
                                          std::string_view help,
                                          const std::vector<std::string_view>& labels,
@@ -67,7 +68,8 @@ Result<std::uint32_t> PluginMetrics::add(std::int32_t type,
         std::any_of(bounds.begin(), bounds.end(), [](double b) { return !std::isfinite(b); })) {
         return fail(Code::invalid, std::string(name) + ": wrong type or buckets");
     }
-    Metric metric{type,
+    Metric metric{{std::string(plugin_id)},
+                  type,
                   {labels.begin(), labels.end()},
                   {bounds.begin(), bounds.end()},
                   nullptr,
@@ -75,11 +77,12 @@ Result<std::uint32_t> PluginMetrics::add(std::int32_t type,
                   nullptr};
     const std::lock_guard lock(mutex_);
     if (const auto found = by_name_.find(name); found != by_name_.end()) {
-        const Metric& known = list_[found->second];
+        Metric& known = list_[found->second];
         if (known.type != metric.type || known.labels != metric.labels ||
             known.bounds != metric.bounds) {
             return fail(Code::invalid, std::string(name) + " is registered with another shape");
         }
+        known.plugins.emplace(plugin_id);
         return found->second;
     }
     if (list_.size() >= kPluginMetricsMax) {
@@ -112,14 +115,34 @@ void PluginMetrics::update(std::uint32_t handle,
         metric.histogram = list_[handle].histogram;
     }
     if (metric.counter != nullptr) {
-        if (amount >= 0 && amount < 1e15) {
-            metric.counter->with(values).add(static_cast<std::uint64_t>(amount));
+        obs::Counter& counter = metric.counter->with(values);
+        if (amount >= 0 && amount < 1e15) {  // false for NaN
+            counter.add(static_cast<std::uint64_t>(amount));
         }
     } else if (metric.gauge != nullptr) {
-        metric.gauge->with(values).set(amount);
+        obs::Gauge& gauge = metric.gauge->with(values);
+        if (!std::isnan(amount)) {
+            gauge.set(amount);
+        }
     } else {
-        metric.histogram->with(values).observe(amount);
+        obs::Histogram& histogram = metric.histogram->with(values);
+        if (!std::isnan(amount)) {
+            histogram.observe(amount);
+        }
     }
+}
+
+std::string PluginMetrics::render(std::string_view plugin_id) const {
+    std::vector<std::string> names;
+    {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [name, handle] : by_name_) {
+            if (list_[handle].plugins.contains(plugin_id)) {
+                names.push_back(name);
+            }
+        }
+    }
+    return metrics_.render_families(names);
 }
 
 }  // namespace capstan::control

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,19 +26,25 @@ class PluginMetrics {
 public:
     explicit PluginMetrics(obs::Metrics& metrics) : metrics_(metrics) {}
 
-    // `type`: CAPSTAN_METRIC_…. The same name with the same shape gives the same handle.
+    // `type`: CAPSTAN_METRIC_…. The same name with the same shape gives the same handle, to
+    // another plugin too.
     // Errors: invalid (name, label, bounds, another shape, a name with a prefix of
     // the host's), too_large.
-    Result<std::uint32_t> add(std::int32_t type,
+    Result<std::uint32_t> add(std::string_view plugin_id,
+                              std::int32_t type,
                               std::string_view name,
                               std::string_view help,
                               const std::vector<std::string_view>& labels,
                               std::span<const double> bounds);
     // Ignored when the handle is unknown, the number of values is wrong, or a counter would fall.
+    // NaN only makes the series.
     void update(std::uint32_t handle, std::span<const std::string_view> values, double amount);
+    // What this plugin has registered, as Prometheus text 0.0.4.
+    std::string render(std::string_view plugin_id) const;
 
 private:
     struct Metric {
+        std::set<std::string, std::less<>> plugins;
         std::int32_t type{0};
         std::vector<std::string> labels;
         std::vector<double> bounds;
@@ -46,7 +53,7 @@ private:
         obs::Family<obs::Histogram>* histogram{nullptr};
     };
     obs::Metrics& metrics_;
-    std::mutex mutex_;  // guards both
+    mutable std::mutex mutex_;  // guards both
     std::map<std::string, std::uint32_t, std::less<>> by_name_;
     std::vector<Metric> list_;
 };

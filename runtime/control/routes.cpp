@@ -39,6 +39,8 @@ std::string describe_request(const net::ServerExchange& exchange) {
                        {"query", target.substr(std::min(question + 1, target.size()))},
                        {"headers", std::move(headers)},
                        {"remote", exchange.remote()},
+                       {"tls", exchange.over_tls()},
+                       {"certificate", exchange.certified()},
                        {"commonName", exchange.certificate_common_name()},
                        {"organizations", std::move(organizations)}});
 }

@@ -137,6 +137,9 @@ public:
     // Subject of a verified client certificate; empty when none was presented.
     virtual const std::string& certificate_common_name() const noexcept = 0;
     virtual const std::vector<std::string>& certificate_organizations() const noexcept = 0;
+    virtual bool over_tls() const noexcept { return false; }
+    // A client certificate was presented and verified, whatever its subject.
+    virtual bool certified() const noexcept { return !certificate_common_name().empty(); }
 
     // Next piece of the body: up to `bytes_max`; empty: the end. One at a time.
     virtual void read(std::size_t bytes_max, std::function<void(Result<std::string>)> done) = 0;

@@ -36,6 +36,8 @@ protected:
         server = make_http_server(*loop, std::move(options), [this](const Exchange& e) {
                      common_name = e->certificate_common_name();
                      organizations = e->certificate_organizations();
+                     over_tls = e->over_tls();
+                     certified = e->certified();
                      e->read_all(64u * 1024 * 1024, [e](Result<std::string> body) {
                          if (body) {
                              e->respond(200, {}, body.value());
@@ -81,6 +83,7 @@ protected:
     std::unique_ptr<HttpServer> server;
     std::string common_name;
     std::vector<std::string> organizations;
+    bool over_tls{false}, certified{false};
 };
 
 TEST_F(TlsTest, VerifiesAddressesAndNames) {
@@ -157,6 +160,7 @@ TEST_F(TlsTest, ShowsTheSubjectOfClientCertificates) {
     serve(options);
     ASSERT_TRUE(post(client_options())) << "a certificate is only asked for";
     EXPECT_EQ(common_name, "");
+    EXPECT_TRUE(over_tls && !certified);
     const KeyPair pair = issue(
         ca, {.common_name = "admin", .organizations = {"system:masters", "ops"}, .client = true});
     auto client = client_options();
@@ -164,6 +168,7 @@ TEST_F(TlsTest, ShowsTheSubjectOfClientCertificates) {
     client.tls.key_pem = pair.key_pem;
     ASSERT_TRUE(post(client));
     EXPECT_EQ(common_name, "admin");
+    EXPECT_TRUE(over_tls && certified);
     EXPECT_EQ(organizations, (std::vector<std::string>{"system:masters", "ops"}));
     const KeyPair foreign_ca = make_ca("foreign", validity()).value();
     const KeyPair foreign = issue(

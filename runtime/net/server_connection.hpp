@@ -125,6 +125,8 @@ public:
     const std::vector<std::string>& certificate_organizations() const noexcept override {
         return subject_.organizations;
     }
+    bool over_tls() const noexcept override { return subject_.tls; }
+    bool certified() const noexcept override { return subject_.certified; }
 
     void read(std::size_t bytes_max, std::function<void(Result<std::string>)> done) override;
     void read_all(std::size_t bytes_max, std::function<void(Result<std::string>)> done) override;

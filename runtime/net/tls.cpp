@@ -267,10 +267,12 @@ Result<SslPtr> TlsServer::connection() const {
 
 PeerSubject peer_subject(const SSL* ssl) {
     PeerSubject subject;
+    subject.tls = true;
     const X509Ptr certificate(SSL_get1_peer_certificate(ssl));
     if (!certificate || SSL_get_verify_result(ssl) != X509_V_OK) {
         return subject;
     }
+    subject.certified = true;
     const X509_NAME* name = X509_get_subject_name(certificate.get());
     for (int i = 0; i < X509_NAME_entry_count(name); ++i) {
         const X509_NAME_ENTRY* entry = X509_NAME_get_entry(name, i);

@@ -67,6 +67,8 @@ private:
 
 // Subject of the verified peer certificate; empty when there is none.
 struct PeerSubject {
+    bool tls{false};        // there is TLS
+    bool certified{false};  // with a verified certificate of the peer
     std::string common_name;
     std::vector<std::string> organizations;
 };

@@ -249,4 +249,17 @@ std::string Metrics::render(Exposition exposition) const {
     return out.finish();
 }
 
+std::string Metrics::render_families(std::span<const std::string> names) const {
+    Writer out(Exposition::text);
+    const std::scoped_lock lock(state_->mutex);
+    for (const std::string& name : names) {
+        const auto found = state_->families.find(name);
+        if (found != state_->families.end()) {
+            std::visit([&](const auto& family) { State::render(out, name, *family); },
+                       found->second);
+        }
+    }
+    return out.finish();
+}
+
 }  // namespace capstan::obs

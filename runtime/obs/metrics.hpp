@@ -162,6 +162,8 @@ public:
     void before_render(std::function<void()> refresh);
 
     std::string render(Exposition exposition = Exposition::text) const;
+    // Only these families, as text; unknown names are left out, nothing is refreshed.
+    std::string render_families(std::span<const std::string> names) const;
 
 private:
     struct State;

@@ -75,4 +75,15 @@ Result<std::string> HostTables::sha256_hex(std::string_view bytes) const {
     return hex;
 }
 
+Result<std::string> HostTables::render_metrics() const {
+    if (metrics == nullptr || metrics->head.size < sizeof(capstan_ext_metrics)) {
+        return fail(Code::unsupported, "the host renders no metrics for plugins");
+    }
+    capstan_str text{};
+    if (const capstan_rc rc = metrics->render(host, &text); rc != CAPSTAN_OK) {
+        return fail(code_of(rc), "the host rendered no metrics");
+    }
+    return std::string(view_of(text));
+}
+
 }  // namespace capstan

@@ -159,6 +159,9 @@ Exchange::Exchange(const HostTables& host, capstan_exchange* handle)
     path_ = view["path"].string_or("");
     query_ = view["query"].string_or("");
     common_name_ = view["commonName"].string_or("");
+    remote_ = view["remote"].string_or("");
+    over_tls_ = view["tls"].bool_or(false);
+    certified_ = view["certificate"].bool_or(!common_name_.empty());
 }
 
 std::string_view Exchange::header(std::string_view lower_case_name) const noexcept {
@@ -203,9 +206,14 @@ Result<std::string> Exchange::body() {
     }
 }
 
+void Exchange::set_header(std::string_view name, std::string_view value) {
+    headers_out_.set(name, value);
+}
+
 void Exchange::respond(int status, std::string_view content_type, std::string_view body) {
-    const std::string headers = json::dump(
-        {{"content-type", content_type}, {"content-length", std::to_string(body.size())}});
+    set_header("content-type", content_type);
+    set_header("content-length", std::to_string(body.size()));
+    const std::string headers = json::dump(headers_out_);
     const capstan_ext_http_server* table = host_->http_server;
     // The peer may have gone; then there is nobody left to tell.
     if (table->respond(handle_, status, to_str(headers)) == CAPSTAN_OK &&

@@ -136,6 +136,7 @@ TEST_F(LiveRoutes, PluginReadsTheRequestAndAnswersInPieces) {
     EXPECT_EQ(view["query"].string_or(""), "a=b");
     EXPECT_EQ(view["headers"]["x-ask"].string_or(""), "Why");
     EXPECT_EQ(view["commonName"].string_or("?"), "");
+    EXPECT_FALSE(view["tls"].bool_or(true) || view["certificate"].bool_or(true));
 }
 
 TEST_F(LiveRoutes, UnansweredIsA500AndAnUnendedAnswerIsEnded) {

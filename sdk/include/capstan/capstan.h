@@ -330,12 +330,14 @@ typedef struct capstan_ext_metrics {
                              const double* buckets,
                              uint32_t bucket_count,
                              uint32_t* handle) CAPSTAN_NOEXCEPT;
-    /* Counter: adds; gauge: sets; histogram: observes. values: one per label. [any] */
+    /* Counter adds, gauge sets, histogram observes, NaN shows the series. values: by label [any] */
     void (*update)(const capstan_host*,
                    uint32_t handle,
                    const capstan_str* values,
                    uint32_t value_count,
                    double amount) CAPSTAN_NOEXCEPT;
+    /* What this plugin registered as Prometheus text 0.0.4, until this thread's next call. [any] */
+    capstan_rc (*render)(const capstan_host*, capstan_str* text) CAPSTAN_NOEXCEPT;
 } capstan_ext_metrics;
 
 /* "capstan.http/1": outgoing HTTP with the host's TLS. Everything runs on the caller's thread.
@@ -348,13 +350,11 @@ typedef struct capstan_ext_http {
     capstan_rc (*open)(capstan_call*, capstan_str request_json, int64_t body_len, capstan_http**)
         CAPSTAN_NOEXCEPT;
     capstan_rc (*write)(capstan_http*, capstan_str bytes) CAPSTAN_NOEXCEPT;
-    /* Waits for the response head; headers_json: {"content-type": "…"} with lower-case
-     * names, valid until close. */
+    /* Waits for the head; headers_json: {"content-type": "…"}, lower-case names, until close. */
     capstan_rc (*await_head)(capstan_http*,
                              int32_t* status,
                              capstan_str* headers_json) CAPSTAN_NOEXCEPT;
-    /* Up to cap bytes; *n = 0 with OK is the end. until_ns passed: E_DEADLINE, and
-     * the exchange stays open. */
+    /* Up to cap bytes; *n = 0 with OK is the end. E_DEADLINE: until_ns passed, it stays open. */
     capstan_rc (*read)(capstan_http*, char* buffer, uint64_t cap, uint64_t until_ns, uint64_t* n)
         CAPSTAN_NOEXCEPT;
     void (*close)(capstan_http*) CAPSTAN_NOEXCEPT; /* always; cancels what is not finished */
@@ -363,8 +363,8 @@ typedef struct capstan_ext_http {
 /* "capstan.http-server/1", host side: the exchange given to capstan_plugin_http_server.handle. */
 typedef struct capstan_ext_http_server {
     capstan_head head;
-    /* {"method","target","path","query","headers":{},"remote","commonName","organizations":[]}
-     * until handle returns. */
+    /* {"method","target","path","query","headers":{},"remote","tls","certificate","commonName",
+     * "organizations":[]} until handle returns. tls, certificate (a verified client's): bools. */
     capstan_str (*request_json)(capstan_exchange*) CAPSTAN_NOEXCEPT;
     /* *n = 0 with OK is the end. */
     capstan_rc (*read)(capstan_exchange*, char* buffer, uint64_t cap, uint64_t* n) CAPSTAN_NOEXCEPT;

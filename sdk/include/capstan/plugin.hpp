@@ -166,6 +166,9 @@ public:
                                std::string_view key = "") const;
     // lower-case hex
     Result<std::string> sha256_hex(std::string_view bytes) const;
+    // What this plugin has registered with capstan.metrics/1, as Prometheus text 0.0.4.
+    // Errors: unsupported.
+    Result<std::string> render_metrics() const;
 
     const capstan_host* host;
     const capstan_ext_call* call;
@@ -289,17 +292,24 @@ public:
     std::string_view header(std::string_view lower_case_name) const noexcept;
     // verified client certificate, or ""
     const std::string& common_name() const noexcept { return common_name_; }
-    std::string query_value(std::string_view key) const;  // decoded; "" when absent
+    const std::string& remote() const noexcept { return remote_; }  // "127.0.0.1:40210"
+    bool over_tls() const noexcept { return over_tls_; }
+    bool certified() const noexcept { return certified_; }  // a client certificate was verified
+    std::string query_value(std::string_view key) const;    // decoded; "" when absent
     // too_large above kBodyBytesMax
     Result<std::string> body();
+    // One more header of the answer; before respond.
+    void set_header(std::string_view name, std::string_view value);
     void respond(int status, std::string_view content_type, std::string_view body);
     void respond_json(int status, const json::Value& body);
 
 private:
     const HostTables* host_;
     capstan_exchange* handle_;
-    std::string method_, path_, query_, common_name_;
+    std::string method_, path_, query_, common_name_, remote_;
+    bool over_tls_{false}, certified_{false};
     json::Value request_;
+    json::Value headers_out_{json::object()};
 };
 
 class Route {

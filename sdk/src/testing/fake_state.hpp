@@ -121,6 +121,7 @@ struct FakeState {
     std::vector<LogLine> logs;
     std::vector<WokenKey> woken;
     std::vector<FakeMetric> metrics;
+    std::string rendered;  // of the last capstan.metrics/1 render
     std::map<std::string, double, std::less<>> series;
     std::string refusal;
     std::set<FakeCall*> open_calls;

@@ -3,6 +3,7 @@
 #include "fake_state.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace capstan::testing {
 
@@ -169,11 +170,25 @@ void update(const capstan_host* host,
     }
     series += value_count > 0 ? "}" : "";
     double& value = state.series[series];
+    if (std::isnan(amount)) {
+        return;
+    }
     switch (state.metrics[handle].type) {
         case CAPSTAN_METRIC_GAUGE: value = amount; break;
         case CAPSTAN_METRIC_COUNTER: value += amount; break;
         default: value += 1; break;
     }
+}
+
+// "name{value,value} 1", a line each: enough to see what was registered.
+capstan_rc render(const capstan_host* host, capstan_str* text) noexcept {
+    FakeState& state = *testing::to_fake(host);
+    state.rendered.clear();
+    for (const auto& [series, value] : state.series) {
+        state.rendered += series + " " + std::to_string(value) + "\n";
+    }
+    *text = str(state.rendered);
+    return CAPSTAN_OK;
 }
 
 }  // namespace
@@ -191,7 +206,8 @@ const void* fake_extension(std::string_view id) noexcept {
                                           &token_destroy,
                                           &wait,
                                           &notify};
-    static const capstan_ext_metrics kMetrics{head<capstan_ext_metrics>(), &add_metric, &update};
+    static const capstan_ext_metrics kMetrics{
+        head<capstan_ext_metrics>(), &add_metric, &update, &render};
     static constexpr std::string_view kIds[] = {
         "capstan.call/1",
         "capstan.cache/1",
