@@ -288,13 +288,99 @@ TEST(Job, RetriesAfterTheBackOffUntilItsLimit) {
     EXPECT_EQ(finished_reason(plan), "BackoffLimitExceeded");
 }
 
-TEST(Job, EndsAtItsDeadline) {
-    const auto active = job_pod("Running");
+std::vector<std::string> conditions_of(const JobPlan& plan) {
+    std::vector<std::string> out;
+    const json::View conditions = json::View(plan.status)["conditions"];
+    for (const json::Value& entry : conditions.array()) {
+        const json::View view(entry);
+        out.push_back(std::string(view["type"].string_or("")) + "=" +
+                      std::string(view["status"].string_or("")));
+    }
+    return out;
+}
+
+TEST(Job, EndsAtItsDeadlineWhenItsPodsHaveEnded) {
+    auto active = job_pod("Running");
     auto plan = plan_job(make_job({{"activeDeadlineSeconds", 61}}), {&active}, kNow);
     EXPECT_EQ(plan.wake, kNow + 1s);
-    plan = plan_job(make_job({{"activeDeadlineSeconds", 60}}), {&active}, kNow);
+    auto job = make_job({{"activeDeadlineSeconds", 60}});
+    plan = plan_job(job, {&active}, kNow);
     EXPECT_EQ(finished_reason(plan), "DeadlineExceeded");
+    EXPECT_EQ(conditions_of(plan), Names{"FailureTarget=True"});
     ASSERT_EQ(plan.removals.size(), 1u);
+    EXPECT_FALSE(json::View(plan.status)["active"].present());
+    EXPECT_EQ(json::View(plan.status)["terminating"].int_or(0), 1);
+
+    job.set("status", plan.status);
+    active["metadata"].set("deletionTimestamp", "2026-01-01T01:00:00Z");
+    plan = plan_job(job, {&active}, kNow + 1s);
+    EXPECT_EQ(conditions_of(plan), Names{"FailureTarget=True"});
+    EXPECT_TRUE(plan.removals.empty());
+    plan = plan_job(job, {}, kNow + 2s);
+    EXPECT_EQ(conditions_of(plan), (Names{"FailureTarget=True", "Failed=True"}));
+    EXPECT_FALSE(plan.pod.has_value());
+    EXPECT_FALSE(json::View(plan.status)["completionTime"].present());
+}
+
+TEST(Job, RunsCompletionsOneAfterTheOther) {
+    const auto job = make_job({{"completions", 2}});
+    const auto good = job_pod("Succeeded");
+    auto plan = plan_job(job, {&good}, kNow);
+    EXPECT_TRUE(plan.pod.has_value());
+    EXPECT_TRUE(conditions_of(plan).empty());
+    EXPECT_EQ(json::View(plan.status)["succeeded"].int_or(0), 1);
+    plan = plan_job(job, {&good, &good}, kNow);
+    EXPECT_EQ(conditions_of(plan), (Names{"SuccessCriteriaMet=True", "Complete=True"}));
+    EXPECT_FALSE(plan.pod.has_value());
+}
+
+TEST(Job, RunsAsManyPodsAsItsParallelism) {
+    const auto job = make_job({{"completions", 5}, {"parallelism", 2}});
+    const auto active = job_pod("Running");
+    EXPECT_TRUE(plan_job(job, {&active}, kNow).pod.has_value());
+    EXPECT_FALSE(plan_job(job, {&active, &active}, kNow).pod.has_value());
+    EXPECT_EQ(plan_job(job, {&active, &active, &active}, kNow).removals.size(), 1u);
+    const auto good = job_pod("Succeeded");
+    EXPECT_FALSE(plan_job(job, {&active, &good, &good, &good, &good}, kNow).pod.has_value());
+}
+
+TEST(Job, AFailureBeforeTheLastSuccessDelaysNothing) {
+    const auto failed = job_pod("Failed", "2026-01-01T00:59:59Z");
+    const auto good = job_pod("Succeeded", "2026-01-01T01:00:00Z");
+    const auto job = make_job({{"completions", 3}});
+    EXPECT_TRUE(plan_job(job, {&failed, &good}, kNow).pod.has_value());
+    const auto again = job_pod("Failed", "2026-01-01T01:00:00Z");
+    EXPECT_FALSE(plan_job(job, {&good, &again}, kNow).pod.has_value());
+}
+
+TEST(Job, RestartsInsideAPodCountForOnFailure) {
+    auto job = make_job({{"backoffLimit", 2}});
+    job["spec"]["template"]["spec"].set("restartPolicy", "OnFailure");
+    auto pod = job_pod("Running");
+    const auto with_restarts = [&](int app, int init) {
+        pod["status"].set("containerStatuses", json::list({{{"restartCount", app}}}));
+        pod["status"].set("initContainerStatuses", json::list({{{"restartCount", init}}}));
+        return plan_job(job, {&pod}, kNow);
+    };
+    EXPECT_TRUE(conditions_of(with_restarts(1, 0)).empty());
+    EXPECT_EQ(finished_reason(with_restarts(1, 1)), "BackoffLimitExceeded");
+    job["spec"].set("backoffLimit", 0);
+    EXPECT_TRUE(conditions_of(with_restarts(0, 0)).empty());
+    EXPECT_EQ(finished_reason(with_restarts(1, 0)), "BackoffLimitExceeded");
+}
+
+TEST(Job, PodsThatWereDeletedStayCounted) {
+    auto job = make_job({{"backoffLimit", 1}});
+    job["status"].set("failed", 2);
+    EXPECT_EQ(finished_reason(plan_job(job, {}, kNow)), "BackoffLimitExceeded");
+}
+
+TEST(Job, WaitsForAPodThatIsBeingDeletedOnlyWhenAsked) {
+    auto deleting = job_pod("Running");
+    deleting["metadata"].set("deletionTimestamp", "2026-01-01T01:00:00Z");
+    EXPECT_TRUE(plan_job(make_job(), {&deleting}, kNow).pod.has_value());
+    EXPECT_FALSE(plan_job(make_job({{"podReplacementPolicy", "Failed"}}), {&deleting}, kNow)
+                     .pod.has_value());
 }
 
 TEST(Job, IsRemovedAfterItsTimeToLive) {
@@ -308,11 +394,30 @@ TEST(Job, IsRemovedAfterItsTimeToLive) {
     EXPECT_FALSE(plan_job(job, {}, kNow).pod.has_value());
 }
 
-TEST(Job, SuspendedAndUnsupportedRunNothing) {
+TEST(Job, SuspendedRunsNothingAndResumes) {
     const auto active = job_pod("Running");
-    const auto plan = plan_job(make_job({{"suspend", true}}), {&active}, kNow);
+    auto job = make_job({{"suspend", true}});
+    auto plan = plan_job(job, {&active}, kNow);
     EXPECT_EQ(plan.removals.size(), 1u);
-    EXPECT_EQ(finished_reason(plan_job(make_job({{"completions", 2}}), {}, kNow)), "NotSupported");
+    EXPECT_EQ(conditions_of(plan), Names{"Suspended=True"});
+    EXPECT_FALSE(json::View(plan.status)["startTime"].present());
+    job.set("status", plan.status);
+    job["spec"].set("suspend", false);
+    plan = plan_job(job, {}, kNow);
+    EXPECT_EQ(conditions_of(plan), Names{"Suspended=False"});
+    EXPECT_EQ(json::View(plan.status)["startTime"].string_or(""), to_rfc3339(kNow));
+    EXPECT_TRUE(plan.pod.has_value());
+}
+
+TEST(Job, WhatIsNotSupportedFailsAndSaysSo) {
+    for (const json::Value& spec : {json::Value{{"completionMode", "Indexed"}},
+                                    json::Value{{"podFailurePolicy", json::object()}},
+                                    json::Value{{"managedBy", "example.com/x"}},
+                                    json::Value{{"parallelism", 2}}}) {
+        const auto plan = plan_job(make_job(spec), {}, kNow);
+        EXPECT_EQ(finished_reason(plan), "NotSupported") << json::dump(spec);
+        EXPECT_FALSE(plan.pod.has_value());
+    }
 }
 
 TEST(MergePatch, IsEmptyForEqualObjectsAndNullsWhatIsGone) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <unistd.h>
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <set>
@@ -90,6 +91,16 @@ protected:
                                                                    : json::Value();
     }
     bool wait(const std::function<bool()>& done) { return loop.run_until(done, kLimit); }
+    bool job_has(std::string_view condition) {
+        const auto job = api.get(kJobKind, {"ns", "j"});
+        const json::Value none;
+        const json::View conditions =
+            json::View(job.has_value() ? job.value() : none)["status"]["conditions"];
+        return std::any_of(
+            conditions.array().begin(), conditions.array().end(), [&](const json::Value& entry) {
+                return json::View(entry)["type"].string_or("") == condition;
+            });
+    }
     bool wait_ready(std::string_view name) {
         return wait([&] {
             const auto object = api.get(kPodKind, {"ns", std::string(name)});
@@ -497,23 +508,59 @@ TEST_F(NodeTest, StatefulSetAdoptsItsOrphans) {
     EXPECT_EQ(processes().size(), 1u);
 }
 
+json::Value job_of(json::Value container, json::Value spec_more = json::object()) {
+    json::Value spec = {{"template",
+                         {{"spec",
+                           {{"restartPolicy", "Never"},
+                            {"terminationGracePeriodSeconds", 1},
+                            {"containers", json::list({std::move(container)})}}}}}};
+    for (const auto& [key, value] : *spec_more.if_object()) {
+        spec.set(key, value);
+    }
+    return {{"metadata", {{"name", "j"}, {"namespace", "ns"}}}, {"spec", std::move(spec)}};
+}
+
 TEST_F(NodeTest, JobRunsToItsEnd) {
-    ASSERT_TRUE(api.create(kJobKind,
-                           {
-                               {"metadata", {{"name", "j"}, {"namespace", "ns"}}},
-                               {"spec",
-                                {{"template",
-                                  {{"spec",
-                                    {{"restartPolicy", "Never"},
-                                     {"containers", json::list({container("a", "exit 0")})}}}}}}},
-                           })
-                    .has_value());
-    ASSERT_TRUE(wait([&] {
-        const auto job = api.get(kJobKind, {"ns", "j"}).value();
-        return json::View(job)["status"]["conditions"][std::size_t{0}]["type"].string_or("") ==
-                   "Complete" &&
-               json::View(job)["status"]["succeeded"].int_or(0) == 1;
-    }));
+    ASSERT_TRUE(api.create(kJobKind, job_of(container("a", "exit 0"))).has_value());
+    ASSERT_TRUE(wait([&] { return job_has("Complete"); }));
+    const auto job = api.get(kJobKind, {"ns", "j"}).value();
+    EXPECT_EQ(json::View(job)["status"]["succeeded"].int_or(0), 1);
+    EXPECT_EQ(api.count(kPodKind), 1u);
+}
+
+TEST_F(NodeTest, JobThatFailsIsTriedAgainUntilItsLimit) {
+    ASSERT_TRUE(
+        api.create(kJobKind, job_of(container("a", "exit 3"), {{"backoffLimit", 1}})).has_value());
+    ASSERT_TRUE(wait([&] { return job_has("Failed"); }));
+    const auto job = api.get(kJobKind, {"ns", "j"}).value();
+    EXPECT_EQ(json::View(job)["status"]["failed"].int_or(0), 2);
+    EXPECT_EQ(api.count(kPodKind), 2u);
+}
+
+TEST_F(NodeTest, JobPastItsDeadlineEndsItsPods) {
+    ASSERT_TRUE(
+        api.create(kJobKind, job_of(container("a", kForever), {{"activeDeadlineSeconds", 1}}))
+            .has_value());
+    ASSERT_TRUE(wait([&] { return job_has("Failed"); }));
+    EXPECT_TRUE(processes().empty());
+    EXPECT_EQ(api.count(kPodKind), 0u);
+}
+
+TEST_F(NodeTest, JobGoesOnWithItsPodAfterARestartOfTheNode) {
+    const std::string gate = dir + "/gate";
+    const std::string script = "while [ ! -e " + gate + " ]; do sleep 0.05; done";
+    ASSERT_TRUE(api.create(kJobKind, job_of(container("a", script))).has_value());
+    ASSERT_TRUE(wait([&] { return processes().size() == 1; }));
+    const auto before = processes();
+    node.reset();
+    start_node();
+    bool looked = false;  // what the new node finds is looked at before anything else happens
+    loop.post([&] { loop.post([&] { looked = true; }); });
+    ASSERT_TRUE(wait([&] { return looked; }));
+    EXPECT_EQ(processes(), before);
+    ASSERT_TRUE(write_file(gate, "", 0600).has_value());
+    ASSERT_TRUE(wait([&] { return job_has("Complete") || job_has("Failed"); }));
+    EXPECT_TRUE(job_has("Complete"));
     EXPECT_EQ(api.count(kPodKind), 1u);
 }
 
