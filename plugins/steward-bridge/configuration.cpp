@@ -1,7 +1,11 @@
 #include "plugins/steward-bridge/configuration.hpp"
 
-#include "capstan/clock.hpp"
+#include "plugins/steward-bridge/snapshot/schedule.hpp"
 
+#include "capstan/clock.hpp"
+#include "capstan/plugin.hpp"
+
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <utility>
@@ -45,6 +49,23 @@ Result<std::optional<TlsGroup>> parse_tls(const json::View& view) {
     return std::optional(std::move(group));
 }
 
+Result<void> read_defragmentation(const json::View& view, Configuration& out) {
+    const json::View schedule = view["defragmentationSchedule"];
+    out.defragmentation_schedule = schedule.string_or("");
+    if (!out.defragmentation_schedule.empty()) {
+        const auto parsed = Schedule::parse(out.defragmentation_schedule);
+        if (!parsed) {
+            return fail(schedule.error(parsed.error().message));
+        }
+    }
+    const auto timeout = parse_duration(view["defragTimeout"].string_or("15m"));
+    if (!timeout || *timeout < std::chrono::seconds(1)) {
+        return fail(view["defragTimeout"].error("not a duration of at least 1s"));
+    }
+    out.defragmentation_timeout = *timeout;
+    return ok();
+}
+
 }  // namespace
 
 Result<Configuration> Configuration::parse(std::string_view text, const std::string& member) {
@@ -74,6 +95,12 @@ Result<Configuration> Configuration::parse(std::string_view text, const std::str
     out.heartbeat = *heartbeat;
     CAPSTAN_TRY(out.client_tls, parse_tls(view["tls"]["client"]));
     CAPSTAN_TRY(out.peer_tls, parse_tls(view["tls"]["peer"]));
+    out.api_port = static_cast<std::uint16_t>(view["ports"]["api"].int_or(8080));
+    CAPSTAN_TRY(read_defragmentation(view, out));
+    for (const json::Member& each : view["members"].object()) {
+        out.member_names.push_back(each.key);
+    }
+    std::sort(out.member_names.begin(), out.member_names.end());
     const json::View own = view["members"][member];
     CAPSTAN_TRY(const std::string_view hash, own["configHash"].as_string());
     out.config_hash = hash;
@@ -92,6 +119,20 @@ Result<Configuration> Configuration::parse(std::string_view text, const std::str
         out.backup = *view["backup"].value();
     }
     return out;
+}
+
+Result<Configuration> read_configuration(Call& call, const Identity& identity) {
+    CAPSTAN_TRY(const json::Value object,
+                call.cache().get_value("ConfigMap", identity.config_map_key()));
+    const json::View text = json::View(object)["data"]["steward.yaml"];
+    CAPSTAN_TRY(const std::string_view yaml, text.as_string());
+    auto parsed = Configuration::parse(yaml, identity.member);
+    if (!parsed) {
+        return fail(
+            with_context(parsed.error(),
+                         "ConfigMap " + identity.config_map_key().to_string() + " steward.yaml"));
+    }
+    return parsed;
 }
 
 }  // namespace capstan::steward

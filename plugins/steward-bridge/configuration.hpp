@@ -15,6 +15,10 @@
 #include <string>
 #include <vector>
 
+namespace capstan {
+class Call;
+}
+
 namespace capstan::steward {
 
 struct Identity {
@@ -42,6 +46,11 @@ struct Configuration {
     std::string own_client_url;                  // as this member advertises it
     std::string data_dir;
     std::chrono::nanoseconds heartbeat{std::chrono::seconds(10)};
+    std::uint16_t api_port{8080};
+    // five cron fields; empty: only on request
+    std::string defragmentation_schedule;
+    std::chrono::nanoseconds defragmentation_timeout{std::chrono::minutes(15)};
+    std::vector<std::string> member_names;  // of the whole cluster, sorted
     std::string config_hash;
     std::optional<TlsGroup> client_tls, peer_tls;
     json::Value etcd;    // complete etcd configuration of this member
@@ -50,5 +59,8 @@ struct Configuration {
     // `text`: value of the ConfigMap key. Errors: invalid, with the field's path.
     static Result<Configuration> parse(std::string_view text, const std::string& member);
 };
+
+// The ConfigMap's, from the cache. Errors: not_found, invalid: name the ConfigMap.
+Result<Configuration> read_configuration(Call& call, const Identity& identity);
 
 }  // namespace capstan::steward

@@ -46,6 +46,12 @@ struct MemberList {
     const ListedMember* by_id(std::string_view id) const;
 };
 
+struct EtcdAlarm {
+    std::string member_id;  // lower-case hex
+    std::string alarm;      // "NOSPACE", "CORRUPT"
+    friend bool operator==(const EtcdAlarm&, const EtcdAlarm&) = default;
+};
+
 // A member's or cluster's id, a 64-bit number as the gateway writes it, as lower-case hex.
 Result<std::string> hex_id(const json::View& view);
 Result<EtcdStatus> parse_status(const json::Value& answer);

@@ -4,20 +4,6 @@
 
 namespace capstan::steward {
 
-bool Member::authorized(std::string_view authorization) const noexcept {
-    constexpr std::string_view kScheme = "Bearer ";
-    if (authorization.size() != kScheme.size() + token_.size() ||
-        authorization.substr(0, kScheme.size()) != kScheme) {
-        return false;
-    }
-    unsigned difference = 0;
-    for (std::size_t i = 0; i < token_.size(); ++i) {
-        difference |= static_cast<unsigned char>(authorization[kScheme.size() + i]) ^
-                      static_cast<unsigned char>(token_[i]);
-    }
-    return difference == 0;
-}
-
 void Member::request_run(RunRequest request) {
     {
         const std::lock_guard lock(mutex_);
@@ -109,6 +95,35 @@ void Member::set_client_tls(HttpTls tls) {
 HttpTls Member::client_tls() const {
     const std::lock_guard lock(mutex_);
     return client_tls_;
+}
+
+void Member::set_defragmentation(api::Defragmentation work) {
+    {
+        const std::lock_guard lock(mutex_);
+        defragmentation_ = std::move(work);
+    }
+    wake_.notify();
+}
+
+std::optional<api::Defragmentation> Member::defragmentation() const {
+    const std::lock_guard lock(mutex_);
+    return defragmentation_;
+}
+
+void Member::set_alarms(std::vector<EtcdAlarm> alarms) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (alarms_ == alarms) {
+            return;
+        }
+        alarms_ = std::move(alarms);
+    }
+    wake_.notify();
+}
+
+std::optional<std::vector<EtcdAlarm>> Member::alarms() const {
+    const std::lock_guard lock(mutex_);
+    return alarms_;
 }
 
 }  // namespace capstan::steward

@@ -30,15 +30,13 @@ struct BackupReport {
 
 class Member {
 public:
-    Member(const HostTables& host, Identity identity, std::string token)
-        : identity_(std::move(identity)), token_(std::move(token)), wake_(host), beat_(host) {}
+    Member(const HostTables& host, Identity identity)
+        : identity_(std::move(identity)), wake_(host), beat_(host) {}
 
     const Identity& identity() const noexcept { return identity_; }
     // What the plugin itself is told, for every cluster. [startup]
     void set_plugin_config(json::Value config) { plugin_config_ = std::move(config); }
     const json::Value& plugin_config() const noexcept { return plugin_config_; }
-    // True when no token is asked for, or `authorization` is "Bearer <token>". Constant time.
-    bool authorized(std::string_view authorization) const noexcept;
 
     Token& wake() noexcept { return wake_; }  // something changed: the member service looks again
     Token& beat() noexcept { return beat_; }  // new facts: the heartbeat goes out at once
@@ -64,9 +62,14 @@ public:
     void set_client_tls(HttpTls tls);
     HttpTls client_tls() const;
 
+    // What maintenance did and saw, for the member's report; nullopt: nothing since the start.
+    void set_defragmentation(api::Defragmentation work);
+    std::optional<api::Defragmentation> defragmentation() const;
+    void set_alarms(std::vector<EtcdAlarm> alarms);  // of the whole cluster
+    std::optional<std::vector<EtcdAlarm>> alarms() const;
+
 private:
     const Identity identity_;
-    const std::string token_;
     json::Value plugin_config_;  // constant once the services run
     Token wake_, beat_;
     OnStatus on_status_;  // constant once the services run
@@ -78,6 +81,8 @@ private:
     std::optional<EtcdStatus> status_;
     BackupReport backup_report_;
     HttpTls client_tls_;
+    std::optional<api::Defragmentation> defragmentation_;
+    std::optional<std::vector<EtcdAlarm>> alarms_;
 };
 
 }  // namespace capstan::steward

@@ -85,16 +85,7 @@ void MemberService::load_status(Call& call) {
 }
 
 Result<Configuration> MemberService::read_configuration(Call& call) {
-    const Identity& me = member_.identity();
-    CAPSTAN_TRY(const json::Value object, call.cache().get_value("ConfigMap", me.config_map_key()));
-    const json::View text = json::View(object)["data"]["steward.yaml"];
-    CAPSTAN_TRY(const std::string_view yaml, text.as_string());
-    auto parsed = Configuration::parse(yaml, me.member);
-    if (!parsed) {
-        return fail(with_context(parsed.error(),
-                                 "ConfigMap " + me.config_map_key().to_string() + " steward.yaml"));
-    }
-    return parsed;
+    return steward::read_configuration(call, member_.identity());
 }
 
 // Put by who added this member to a running cluster, removed by this steward when it votes.
@@ -314,6 +305,10 @@ void MemberService::report(Call& call) {
     const BackupReport backups = member_.backup_report();
     status_.backups(backups.snapshots);
     status_.condition(kSnapshotsTaken, backups.reason, backups.message, now);
+    status_.defragmentation(member_.defragmentation(), now);
+    if (const auto alarms = member_.alarms()) {
+        status_.alarms(*alarms, now);
+    }
     // The object was deleted and made again, or its status taken away: it must not stay empty.
     if (status_.reported()) {
         const auto object = call.cache().get(kMemberGk, {me.ns, me.member});

@@ -31,7 +31,7 @@ struct Steward {
 Steward* made = nullptr;  // tests run one after the other
 
 Result<void> make_plugin(Setup& setup) {
-    made->member = std::make_shared<Member>(setup.host(), made->identity, "token");
+    made->member = std::make_shared<Member>(setup.host(), made->identity);
     setup.service("member", std::make_unique<MemberService>(*made->member));
     setup.own(made->member);
     return ok();

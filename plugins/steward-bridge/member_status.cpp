@@ -47,6 +47,10 @@ const char* reason_to_start(std::optional<MemberState> state,
                                                     : "DBValidationSucceeded";
 }
 
+json::Value defragmentation_of(const api::EtcdMemberStatus& status) {
+    return status.last_defragmentation ? api::encode(*status.last_defragmentation) : json::Value();
+}
+
 }  // namespace
 
 std::optional<MemberState> MemberStatus::state() const {
@@ -217,8 +221,45 @@ void MemberStatus::condition(std::string_view type,
     conditions.push_back(std::move(added));
 }
 
+void MemberStatus::defragmentation(const std::optional<api::Defragmentation>& last, WallTime now) {
+    if (last) {
+        known_.last_defragmentation = last;
+        return;
+    }
+    auto& known = known_.last_defragmentation;
+    if (known && known->status == api::TaskStatus::in_progress) {
+        known->status = api::TaskStatus::failed;
+        known->reason = "Interrupted";
+        known->message = "the steward ended while etcd was at it; etcd may have finished it";
+        known->end_time = to_rfc3339(now);
+    }
+}
+
+void MemberStatus::alarms(const std::vector<EtcdAlarm>& raised, WallTime now) {
+    const auto own = [&](std::string_view alarm) {
+        return known_.id && std::any_of(raised.begin(), raised.end(), [&](const EtcdAlarm& a) {
+                   return a.alarm == alarm && a.member_id == *known_.id;
+               });
+    };
+    const bool space = own("NOSPACE");
+    condition("SpaceAvailable",
+              space ? "NoSpaceAlarm" : "",
+              space ? "etcd has raised NOSPACE: the database has reached its quota and the cluster "
+                      "refuses writes; compact, defragment every member, then disarm the alarm"
+                    : "",
+              now);
+    const bool corrupt = own("CORRUPT");
+    condition("DataIntact",
+              corrupt ? "CorruptAlarm" : "",
+              corrupt ? "etcd has raised CORRUPT: this member's data differs from the others'; "
+                        "replace the member, the others have the data"
+                      : "",
+              now);
+}
+
 bool MemberStatus::urgent() const {
-    return !same_lists(known_.transitions, written_.transitions) ||
+    return defragmentation_of(known_) != defragmentation_of(written_) ||
+           !same_lists(known_.transitions, written_.transitions) ||
            !same_lists(known_.conditions, written_.conditions) ||
            !same_lists(known_.volume_mismatches, written_.volume_mismatches) ||
            !same_restoration(known_, written_) || known_.id != written_.id ||

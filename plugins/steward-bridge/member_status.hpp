@@ -62,6 +62,11 @@ public:
     // What is backed up; nullopt, nothing known: what was reported stays. A confirmation of the
     // same facts is written, too: readers take a block that is too old as unknown.
     void backups(const std::optional<api::Snapshots>& snapshots);
+    // What maintenance did last in this process. nullopt, nothing yet: one that an earlier process
+    // left unfinished is recorded as failed.
+    void defragmentation(const std::optional<api::Defragmentation>& last, WallTime now);
+    // Conditions for the alarms that etcd has raised on this member.
+    void alarms(const std::vector<EtcdAlarm>& raised, WallTime now);
 
     // The status to write now, if any.
     std::optional<json::Value> due(WallTime now) const;

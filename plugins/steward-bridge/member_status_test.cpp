@@ -218,5 +218,59 @@ TEST(MemberStatus, ConfirmsWhatIsBackedUpAlsoWhenNothingChanged) {
     EXPECT_TRUE(status.get().snapshots);
 }
 
+api::Defragmentation defragmentation(api::TaskStatus task) {
+    api::Defragmentation work;
+    work.start_time = to_rfc3339(kStart);
+    work.status = task;
+    return work;
+}
+
+TEST(MemberStatus, DefragmentationIsReportedAtOnce) {
+    MemberStatus status;
+    status.observe(answer(true), {}, kStart);
+    status.written(kStart);
+    status.defragmentation(defragmentation(api::TaskStatus::in_progress), kStart);
+    ASSERT_TRUE(status.due(kStart + seconds(1)));
+    status.written(kStart + seconds(1));
+    status.defragmentation(defragmentation(api::TaskStatus::in_progress), kStart);
+    EXPECT_FALSE(status.due(kStart + seconds(2)));
+    status.defragmentation(defragmentation(api::TaskStatus::succeeded), kStart);
+    const auto due = status.due(kStart + seconds(2));
+    ASSERT_TRUE(due);
+    EXPECT_EQ(json::View(*due)["lastDefragmentation"]["status"].string_or(""), "Succeeded");
+}
+
+TEST(MemberStatus, DefragmentationOfAStewardThatDiedIsNotInProgressForEver) {
+    api::EtcdMemberStatus known;
+    known.last_defragmentation = defragmentation(api::TaskStatus::in_progress);
+    MemberStatus status(known);
+    status.defragmentation(std::nullopt, kStart + minutes(3));
+    EXPECT_EQ(status.get().last_defragmentation->status, api::TaskStatus::failed);
+    EXPECT_EQ(status.get().last_defragmentation->reason, "Interrupted");
+    EXPECT_TRUE(status.due(kStart + minutes(3)));
+    known.last_defragmentation = defragmentation(api::TaskStatus::succeeded);
+    MemberStatus done(known);
+    done.defragmentation(std::nullopt, kStart);
+    EXPECT_EQ(done.get().last_defragmentation->status, api::TaskStatus::succeeded);
+}
+
+TEST(MemberStatus, AlarmsOfThisMemberAreConditions) {
+    MemberStatus status;
+    status.alarms({{"a1", "NOSPACE"}}, kStart);
+    EXPECT_TRUE(status.get().conditions.empty()) << "its own id is not known yet";
+    status.observe(answer(true), {}, kStart);
+    status.alarms({{"a1", "NOSPACE"}, {"b2", "CORRUPT"}}, kStart);
+    ASSERT_EQ(status.get().conditions.size(), 1U);
+    EXPECT_EQ(status.get().conditions[0].type, "SpaceAvailable");
+    EXPECT_EQ(status.get().conditions[0].reason, "NoSpaceAlarm");
+    EXPECT_EQ(status.get().conditions[0].status, api::ConditionStatus::false_);
+    EXPECT_TRUE(status.due(kStart));
+    status.alarms({{"a1", "CORRUPT"}}, kStart);
+    ASSERT_EQ(status.get().conditions.size(), 1U);
+    EXPECT_EQ(status.get().conditions[0].type, "DataIntact");
+    status.alarms({}, kStart);
+    EXPECT_TRUE(status.get().conditions.empty());
+}
+
 }  // namespace
 }  // namespace capstan::steward

@@ -141,6 +141,13 @@ TEST(PodMap, MapsPathsByTheLongestPrefixAtABoundary) {
     EXPECT_EQ(PodMap().path("/var/etcd/data"), "/var/etcd/data");
 }
 
+TEST(PodMap, NamesTheTokenThatStewardsShare) {
+    json::Value value = pod_map();
+    EXPECT_EQ(PodMap::decode(value).value().steward_token_file(), "");
+    value.set("stewardTokenFile", "/d/steward-token");
+    EXPECT_EQ(PodMap::decode(value).value().steward_token_file(), "/d/steward-token");
+}
+
 TEST(PodMap, MapsUrls) {
     const PodMap map = PodMap::decode(pod_map()).value();
     EXPECT_EQ(map.url("http://m-1.m-peer.ns.svc:2380").value(), "http://127.77.0.3:2380");
@@ -224,19 +231,45 @@ TEST(MemberRestore, TakesTheEtcdsStoreOverThePluginsMemberByMember) {
     EXPECT_EQ(store_of({}, plugin), *plugin.find("snapstoreConfig"));
 }
 
-TEST(Member, AsksForItsToken) {
-    const HostTables host(&kHost);
-    const Member member(host, Identity{}, "secret");
-    EXPECT_TRUE(member.authorized("Bearer secret"));
-    for (const char* wrong :
-         {"", "secret", "Bearer", "Bearer secreT", "Bearer secret ", "Basic secret"}) {
-        EXPECT_FALSE(member.authorized(wrong)) << wrong;
-    }
+TEST(Configuration, ReadsDefragmentation) {
+    const auto parse = [](const std::string& more) {
+        return Configuration::parse(
+            R"({"apiVersion":"config.capstan.dev/v1alpha1","etcd":{"replicas":3},)"
+            R"("endpoints":{"local":"http://m-local:2379"},"dataDir":"/d",)"
+            R"("members":{"m-1":{},"m-0":{"configHash":"h","config":{}}})" +
+                more + "}",
+            "m-0");
+    };
+    const auto plain = parse("");
+    ASSERT_TRUE(plain) << plain.error().message;
+    EXPECT_EQ(plain.value().defragmentation_schedule, "");
+    EXPECT_EQ(plain.value().defragmentation_timeout, std::chrono::minutes(15));
+    EXPECT_EQ(plain.value().member_names, (std::vector<std::string>{"m-0", "m-1"}));
+    const auto set = parse(R"(,"defragTimeout":"8m","defragmentationSchedule":"0 0 */3 * *")");
+    ASSERT_TRUE(set) << set.error().message;
+    EXPECT_EQ(set.value().defragmentation_timeout, std::chrono::minutes(8));
+    EXPECT_EQ(set.value().defragmentation_schedule, "0 0 */3 * *");
+    EXPECT_EQ(parse(R"(,"defragmentationSchedule":"0 25 * * *")").error().code, Code::invalid);
+    EXPECT_TRUE(parse(R"(,"defragmentationSchedule":"0 25 * * *")")
+                    .error()
+                    .message.starts_with("/defragmentationSchedule: "));
+    EXPECT_FALSE(parse(R"(,"defragTimeout":"soon")"));
+}
+
+TEST(EtcdGateway, TellsTheLeaderAndClientUrls) {
+    const auto status = parse_status(
+        json::parse(R"({"header":{"member_id":"1","cluster_id":"9"},"leader":"26"})").value());
+    EXPECT_EQ(status.value().leader_id, "1a");
+    const auto list = parse_member_list(
+        json::parse(R"({"members":[{"ID":"1","clientURLs":["http://x:2379","http://y:2379"]}]})")
+            .value());
+    EXPECT_EQ(list.value()[0].client_urls,
+              (std::vector<std::string>{"http://x:2379", "http://y:2379"}));
 }
 
 TEST(Member, ReportsARunByItsNameAndKeepsIt) {
     const HostTables host(&kHost);
-    Member member(host, Identity{}, "t");
+    Member member(host, Identity{});
     EXPECT_EQ(member.run_state("a"), RunState::none);
     member.request_run({"a", true});
     ASSERT_TRUE(member.take_request());
@@ -251,7 +284,7 @@ TEST(Member, ReportsARunByItsNameAndKeepsIt) {
 
 TEST(Member, ReportsAnUnnamedRunOnceAsThePeerDoes) {
     const HostTables host(&kHost);
-    Member member(host, Identity{}, "t");
+    Member member(host, Identity{});
     member.request_run({"", false});
     EXPECT_EQ(member.run_state(""), RunState::progress);
     member.take_request();
@@ -262,7 +295,7 @@ TEST(Member, ReportsAnUnnamedRunOnceAsThePeerDoes) {
 
 TEST(Member, ANewerRequestMakesAnOlderResultVoid) {
     const HostTables host(&kHost);
-    Member member(host, Identity{}, "t");
+    Member member(host, Identity{});
     member.request_run({"a", true});
     member.take_request();
     member.request_run({"b", true});

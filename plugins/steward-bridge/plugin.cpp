@@ -1,9 +1,11 @@
 // steward-bridge: the sidecar of one etcd member.
+#include "plugins/steward-bridge/api/routes.hpp"
+#include "plugins/steward-bridge/api/snapshotter_access.hpp"
 #include "plugins/steward-bridge/commands/backup_command.hpp"
 #include "plugins/steward-bridge/files.hpp"
 #include "plugins/steward-bridge/heartbeat.hpp"
+#include "plugins/steward-bridge/maintenance/maintenance_service.hpp"
 #include "plugins/steward-bridge/member_service.hpp"
-#include "plugins/steward-bridge/routes.hpp"
 #include "plugins/steward-bridge/snapshotter/service.hpp"
 
 #include <sys/random.h>
@@ -46,6 +48,21 @@ Role role_of(const std::optional<EtcdStatus>& status) {
     return status->leader ? Role::leader : status->learner ? Role::learner : Role::follower;
 }
 
+// What services and routes share.
+struct Steward {
+    Steward(const HostTables& host, Identity identity, std::string token, ApiConfig api)
+        : member(host, std::move(identity)),
+          access(std::move(token), std::move(api.token_file)),
+          snapshotter(host),
+          snapshots(snapshotter),
+          defragmenter(host, member) {}
+    Member member;
+    Access access;
+    Snapshotter snapshotter;
+    SnapshotterAccess snapshots;
+    Defragmenter defragmenter;
+};
+
 Result<void> make_plugin(Setup& setup) {
     add_command(setup, "backup", &run_backup_command);
     if (is_for_command(setup)) {
@@ -59,21 +76,30 @@ Result<void> make_plugin(Setup& setup) {
     if (!defaults) {
         return fail(with_context(defaults.error(), "configuration of steward-bridge"));
     }
-    auto member = std::make_shared<Member>(setup.host(), identity, token);
-    member->set_plugin_config(setup.config());
-    auto snapshotter = std::make_shared<Snapshotter>(setup.host());
-    member->on_status([snapshotter](const std::optional<EtcdStatus>& status) {
-        snapshotter->on_role(role_of(status));
+    CAPSTAN_TRY(ApiConfig api, ApiConfig::parse(json::View(setup.config())));
+    if (api.token_file.empty()) {
+        api.token_file = map.steward_token_file();
+    }
+    const PeerTlsFiles peer_tls = api.peer_tls;
+    auto steward = std::make_shared<Steward>(setup.host(), identity, token, std::move(api));
+    Member& member = steward->member;
+    member.set_plugin_config(setup.config());
+    Snapshotter& snapshotter = steward->snapshotter;
+    member.on_status([&snapshotter](const std::optional<EtcdStatus>& status) {
+        snapshotter.on_role(role_of(status));
     });
-    setup.controller("member", std::make_unique<Waker>(*member));
-    setup.service("member", std::make_unique<MemberService>(*member));
-    setup.service("heartbeat", std::make_unique<Heartbeat>(*member));
+    setup.controller("member", std::make_unique<Waker>(member));
+    setup.service("member", std::make_unique<MemberService>(member));
+    setup.service("heartbeat", std::make_unique<Heartbeat>(member));
     setup.service("snapshotter",
                   std::make_unique<SnapshotService>(
-                      setup.host(), *member, *snapshotter, std::move(defaults).value()));
-    add_routes(setup, *member);
-    setup.own(snapshotter);
-    setup.own(member);
+                      setup.host(), member, snapshotter, std::move(defaults).value()));
+    setup.service(
+        "maintenance",
+        std::make_unique<MaintenanceService>(setup.host(), member, steward->defragmenter));
+    add_routes(setup,
+               {&member, &steward->access, &steward->snapshots, &steward->defragmenter, peer_tls});
+    setup.own(steward);
     return ok();
 }
 

@@ -31,6 +31,7 @@ Result<PodMap> PodMap::decode(const json::Value& value) {
     map.local_ = true;
     CAPSTAN_TRY(const std::string_view pod_ip, view["podIP"].as_string());
     map.pod_ip_ = pod_ip;
+    map.steward_token_file_ = view["stewardTokenFile"].string_or("");
     for (const json::Member& member : view["paths"].object()) {
         CAPSTAN_TRY(const std::string_view directory, view["paths"][member.key].as_string());
         map.paths_.emplace_back(member.key, directory);

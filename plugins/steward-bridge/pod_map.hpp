@@ -31,11 +31,13 @@ public:
     // All addresses behind one URL's name: a Service has one for each ready pod. Empty: none ready.
     std::vector<std::string> urls(std::string_view url) const;
     bool local() const noexcept { return local_; }
+    // Of the token that the stewards on this machine share; "" when there is none.
+    const std::string& steward_token_file() const noexcept { return steward_token_file_; }
 
 private:
     const std::vector<std::string>* addresses(std::string_view host) const;
     bool local_{false};
-    std::string pod_ip_;
+    std::string pod_ip_, steward_token_file_;
     std::vector<std::pair<std::string, std::string>> paths_;
     std::vector<std::pair<std::string, std::vector<std::string>>> names_;
 };

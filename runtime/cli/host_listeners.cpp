@@ -116,6 +116,12 @@ Result<void> Host::listen() {
         CAPSTAN_TRY(const std::uint16_t port, serve("api", config_.api, runtime_->routes(), usual));
         log_.info("serving plugin routes", {{"address", config_.api.address}, {"port", port}});
     }
+    if (config_.api_local.enabled) {
+        const config::ListenerConfig& local = config_.api_local;
+        CAPSTAN_TRY(const std::uint16_t port, serve("api", local, runtime_->routes(), usual));
+        log_.info("serving plugin routes to this pod",
+                  {{"address", local.address}, {"port", port}});
+    }
     // Before the caches: the API server may have to ask us before it can answer them.
     return config_.webhook.enabled ? listen_for_reviews() : Result<void>(ok());
 }

@@ -174,6 +174,7 @@ Result<void> LocalCluster::start_node() {
             {request.ns, request.service_account, request.pod_name, request.pod_uid},
             loop_.wall_now());
     };
+    options.steward_token_file = identity_.steward_token_file;
     options.http_client = [this](net::HttpClientOptions http) {
         return net::make_http_client(loop_, std::move(http));
     };

@@ -101,6 +101,8 @@ Result<LocalIdentity> LocalIdentity::load_or_create(const std::string& root, Wal
     CAPSTAN_TRY(identity.admin, issue("admin", {"system:masters"}, false));
     CAPSTAN_TRY(identity.operator_, issue("operator", {}, false));
     CAPSTAN_TRY(identity.token_key, load_token_key(dir + "/tokens.key"));
+    identity.steward_token_file = root + "/steward-token";
+    CAPSTAN_TRY(load_token_key(identity.steward_token_file));
     return identity;
 }
 

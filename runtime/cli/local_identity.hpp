@@ -1,8 +1,8 @@
 // The keys and certificates of one `.capstan` directory, made at the first start and kept.
 //
 // Files below DIR/pki, mode 0600: ca.{crt,key}, server.{crt,key} (localhost, 127.0.0.1), admin and
-// operator client pairs, tokens.key. The server certificate is issued anew when less than 30 days
-// are left. Thread: [startup].
+// operator client pairs, tokens.key; and DIR/steward-token. The server certificate is issued anew
+// when less than 30 days are left. Thread: [startup].
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -19,6 +19,7 @@ struct LocalIdentity {
     net::KeyPair admin;      // CN capstan-admin, O system:masters
     net::KeyPair operator_;  // CN capstan-operator, no group: RBAC decides
     std::string token_key;
+    std::string steward_token_file;  // DIR/steward-token: opens the HTTP API of every steward
 
     // `dir`: absolute, exists. Errors: unavailable (names the file), invalid (a damaged
     // file, with the remedy).

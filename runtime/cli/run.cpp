@@ -11,6 +11,24 @@
 namespace capstan::cli {
 namespace {
 
+// Containers of a pod share 127.0.0.1, except in local mode, where the pod has an address of its
+// own. Without TLS nobody else is listened to; with it all are, and the launcher has a plain door.
+void listen_as_steward(config::OperatorConfig& config) {
+    const bool local = environment("CAPSTAN_POD_MAP").has_value();
+    const std::string near = local ? environment("POD_IP").value_or("127.0.0.1") : "127.0.0.1";
+    const bool secure = !config.api.tls.certificate_file.empty();
+    config.api.enabled = true;
+    config.api.port = static_cast<std::uint16_t>(
+        std::atoi(environment("CAPSTAN_API_PORT").value_or("8080").c_str()));
+    config.api.address = secure && !local ? "0.0.0.0" : near;
+    config.api_local.enabled = secure;
+    config.api_local.address = near;
+    config.api_local.port = static_cast<std::uint16_t>(
+        std::atoi(environment("CAPSTAN_API_LOCAL_PORT").value_or("8082").c_str()));
+    config.ops.address = near;
+    config.ops.port = 8081;
+}
+
 // The configuration of the file, or the profile's own. Errors: there is none to speak of.
 Result<config::CheckedConfig> load_config(const RunOptions& options) {
     config::CheckedConfig checked;
@@ -29,15 +47,7 @@ Result<config::CheckedConfig> load_config(const RunOptions& options) {
                 "write false");
         }
         config.plugins.try_emplace("steward-bridge");
-        config.api.enabled = true;
-        config.api.port = static_cast<std::uint16_t>(
-            std::atoi(environment("CAPSTAN_API_PORT").value_or("8080").c_str()));
-        // Containers of a pod share 127.0.0.1, except in local mode, where the pod has
-        // an address of its own.
-        const bool local = environment("CAPSTAN_POD_MAP").has_value();
-        config.api.address = local ? environment("POD_IP").value_or("127.0.0.1") : "127.0.0.1";
-        config.ops.address = config.api.address;
-        config.ops.port = 8081;
+        listen_as_steward(config);
     } else if (options.profile != "operator") {
         return fail(Code::invalid,
                     "--profile " + options.profile + ": there are operator and steward");

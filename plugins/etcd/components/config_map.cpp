@@ -69,6 +69,7 @@ json::Value steward_config(const Cluster& cluster, const std::vector<std::string
         {"runDir", kRunDir},
         {"heartbeat", spec.heartbeat_duration.value_or("10s")},
         {"defragTimeout", spec.etcd_defrag_timeout.value_or("15m")},
+        {"defragmentationSchedule", spec.defragmentation_schedule.value_or("")},
         {"backup", backup_config(cluster)},
         {"members", members},
         {"tls", tls_of(cluster.etcd->spec)},

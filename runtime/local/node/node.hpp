@@ -57,7 +57,9 @@ struct NodeOptions {
     ImageOptions images;
     std::string api_url;  // "https://127.0.0.1:6443"
     std::string api_ca_pem;
-    TokenIssuer issue_token;        // empty: no token files
+    TokenIssuer issue_token;  // empty: no token files
+    // What the stewards of all pods accept; empty: each only its own.
+    std::string steward_token_file;
     HttpClientFactory http_client;  // for httpGet probes; empty: such probes fail
     NodeLog log;                    // empty: silent
 };

@@ -47,13 +47,17 @@ json::Value build_pod_map(const PodMapInput& input,
     for (const auto& alias : input.aliases) {
         names.set(alias, input.pod_ip);
     }
-    return {
+    json::Value map = {
         {"paths", std::move(paths)},
         {"names", std::move(names)},
         {"podIP", input.pod_ip},
         {"apiServer",
          {{"url", input.api_url}, {"caFile", input.ca_file}, {"tokenFile", input.token_file}}},
     };
+    if (!input.steward_token_file.empty()) {
+        map.set("stewardTokenFile", input.steward_token_file);
+    }
+    return map;
 }
 
 }  // namespace capstan::local

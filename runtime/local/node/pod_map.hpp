@@ -5,7 +5,8 @@
 //                "main-client.shop.svc": ["127.77.0.2", "127.77.0.3"],
 //                "main-local": "127.77.0.2"},
 //      "podIP": "127.77.0.2",
-//      "apiServer": {"url": "https://127.0.0.1:6443", "caFile": "…", "tokenFile": "…"}}
+//      "apiServer": {"url": "https://127.0.0.1:6443", "caFile": "…", "tokenFile": "…"},
+//      "stewardTokenFile": "/home/me/.capstan/steward-token"}
 //
 // Names come in every form a resolver in a pod accepts: alone and with namespace, ".svc",
 // ".svc.cluster.local". A name of a pod is text, a name of a Service is a list: of its ready pods,
@@ -45,6 +46,7 @@ struct PodMapInput {
     std::string api_url;
     std::string ca_file;
     std::string token_file;
+    std::string steward_token_file;  // empty: none
 };
 
 json::Value build_pod_map(const PodMapInput& input,

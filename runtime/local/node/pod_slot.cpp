@@ -203,7 +203,8 @@ std::optional<Error> PodWorker::write_map(Slot& slot) {
                                          &slot.paths,
                                          context_.options.api_url,
                                          context_.ca_file,
-                                         dir_ + "/serviceaccount.d/token"});
+                                         dir_ + "/serviceaccount.d/token",
+                                         context_.options.steward_token_file});
     auto text = json::dump_pretty(map);
     if (text == slot.map_text) {
         return std::nullopt;
