@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Jobs of the node of a real `capstan up`: success, failure, time to live, and a node that is killed meanwhile."""
+import shutil
+import subprocess
 import sys
 import unittest
 
-from local_cluster import wait_for
+from local_cluster import CAPSTAN, ROOT, wait_for
 from operator_process import ApiServer
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 
 
-def job(name, container, **spec):
+def job(name, container, volumes=(), **spec):
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
             "spec": {**spec, "template": {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
-                                                   "containers": [{"name": "main", **container}]}}}}
+                                                   "containers": [{"name": "main", **container}], "volumes": list(volumes)}}}}
 
 
 def capstan(*arguments):
@@ -65,6 +67,20 @@ class Jobs(unittest.TestCase):
         self.create("brief", capstan("--version"), ttlSecondsAfterFinished=1)
         wait_for("its end", lambda: self.server.api().request("GET", f"{JOBS}/brief")[0] == 404)
         wait_for("its pods to go", lambda: not self.pods("brief"))
+
+    def test_backups_are_compacted_by_a_job(self):
+        store = self.server.dir / "host" / "backups"
+        shutil.copytree(ROOT / "test" / "data" / "backups" / "sixty-deltas", store / "main")
+        place = ["--provider", "Local", "--prefix", "main", "--container"]
+        fulls = set((store / "main" / "v2").glob("Full-*"))
+        self.create("compact", {**capstan("backup", "compact", *place, "/backups", "--work-dir", "/work"),
+                                "volumeMounts": [{"name": "backups", "mountPath": "/backups"}, {"name": "work", "mountPath": "/work"}]},
+                    volumes=[{"name": "backups", "hostPath": {"path": "/backups"}}, {"name": "work", "emptyDir": {}}], backoffLimit=0)
+        wait_for("the end", lambda: len(self.conditions("compact")) == 2)
+        self.assertEqual(self.conditions("compact")[-1], ("Complete", "CompletionsReached"))
+        self.assertEqual(len(set((store / "main" / "v2").glob("Full-*")) - fulls), 1)
+        done = subprocess.run([CAPSTAN, "backup", "verify", *place, str(store)], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_killed_node_finds_the_pod_again(self):
         self.create("long", ETCD, activeDeadlineSeconds=600)
