@@ -290,6 +290,46 @@ class ThreeMembers(unittest.TestCase):
         wait_for("its turn", lambda: ask(address, "/defragment", "POST", token)[0] == 200, 60)
 
 
+class Backups(unittest.TestCase):
+    """Requests for snapshots at any member reach the leading one's steward."""
+
+    MANIFEST = """apiVersion: druid.gardener.cloud/v1alpha1
+kind: Etcd
+metadata: {name: main, namespace: default}
+spec:
+  replicas: 3
+  labels: {app: main}
+  etcd: {}
+  backup: {deltaSnapshotPeriod: 1h, store: {provider: Local, container: backups, prefix: main}}
+"""
+
+    def test_a_snapshot_asked_of_any_member(self):
+        directory = Directory()
+        self.addCleanup(directory.close)
+        cluster = Cluster(directory.write("etcd.yaml", self.MANIFEST), "main")
+        self.addCleanup(cluster.close)
+        cluster.start()
+        token = (cluster.dir / "steward-token").read_text().strip()
+        revisions = []
+        for member in cluster.members():
+            address = f"{urllib.parse.urlparse(member['status']['endpoint']).hostname}:8080"
+            cluster.put("key", member["metadata"]["name"])
+
+            def taken(path, at=address):
+                status, _, body = ask(at, path, "POST", token)
+                return status == 200 and body
+            delta = json.loads(wait_for("a delta snapshot", lambda: taken("/snapshot/delta"), 60))
+            full = json.loads(wait_for("a full snapshot", lambda: taken("/snapshot/full"), 60))
+            self.assertTrue(delta is None or delta["kind"] == "Incr", delta)  # None: a full one has it already
+            self.assertEqual(full["kind"], "Full")
+            revisions.append(full["lastRevision"])
+            latest = json.loads(ask(address, "/snapshot/latest", token=token)[2])
+            self.assertEqual(latest["fullSnapshot"]["lastRevision"], full["lastRevision"])
+        self.assertEqual(revisions, sorted(revisions))
+        names = [path.name for path in cluster.dir.rglob("Full-*")]
+        self.assertTrue(any(f"{revisions[-1]:08d}" in name for name in names), names)
+
+
 if __name__ == "__main__":
     if not shutil.which("openssl"):
         print("skipped: there is no openssl", file=sys.stderr)
