@@ -50,6 +50,8 @@ struct Event {
     bool final_state_unknown{false};
     bool initial{false};    // part of a first list, or replayed to a late subscriber
     bool own_write{false};  // shows exactly the version a write of ours returned
+    // From a list: between old_object and new_object there may have been others.
+    bool relisted{false};
 };
 
 // A complete first state being collected, in any order; of equal keys the newest counts.

@@ -34,6 +34,7 @@ void Store::State::tell_overlaid(const Objects& before,
 // Requires the lock.
 void Store::State::settle_overlays(std::string_view rv, std::vector<Event>& events) {
     for (Event& event : events) {
+        event.relisted = true;
         const auto overlay = overlays.find(view_of(event.new_object));
         event.own_write =
             overlay != overlays.end() && overlay->second.object &&

@@ -218,6 +218,34 @@ bool Controller::count_run(const ObjectKey& key, MonotonicTime now) {
            ++recent_runs_[std::hash<ObjectKey>{}(key)] == kHotRuns;
 }
 
+// True when `object` is what a run of `key` wrote, the last one or one under way. The cache shows
+// it, so nobody has to wait for it any more.
+bool Controller::forget_own_write(const ObjectKey& key,
+                                  const GroupVersionKind& gvk,
+                                  const kube::Object& object) {
+    const auto take = [&](std::vector<OwnWrite>& writes) {
+        return std::erase_if(writes, [&](const OwnWrite& write) {
+                   return write.gvk == gvk && write.resource_version == object.resource_version() &&
+                          write.key.ns == object.ns() && write.key.name == object.name();
+               }) > 0;
+    };
+    const std::lock_guard lock(mutex_);
+    bool ours = false;
+    if (const auto held = own_writes_.find(key); held != own_writes_.end()) {
+        ours = take(held->second.writes);
+        if (held->second.writes.empty()) {
+            own_writes_.erase(held);
+        }
+    }
+    for (const std::shared_ptr<Worker>& worker : workers_) {
+        if (CallState* const call = worker->call; call != nullptr && call->key == key) {
+            const std::lock_guard own(call->mutex);
+            ours = take(call->own_writes) || ours;
+        }
+    }
+    return ours;
+}
+
 // True when the key must wait for the cache to show what earlier runs of it wrote.
 bool Controller::own_writes_missing(const queue::Item& item, MonotonicTime now) {
     Held held;

@@ -67,6 +67,9 @@ private:
     void wake_workers();
     MonotonicTime forget_runs(MonotonicTime now);
     bool count_run(const ObjectKey& key, MonotonicTime now);
+    bool forget_own_write(const ObjectKey& key,
+                          const GroupVersionKind& gvk,
+                          const kube::Object& object);
     bool own_writes_missing(const queue::Item& item, MonotonicTime now);
     queue::Finish conclude(CallState& call,
                            const queue::Item& item,

@@ -67,8 +67,8 @@ struct ControllerMetrics final : queue::Observer {
 
 struct Controller::Worker {
     std::unique_ptr<Thread> thread;
-    bool replaced{false};  // guarded by the controller's mutex: ends when its call returns
-    const CallState* call{nullptr};  // guarded by the controller's mutex
+    bool replaced{false};      // guarded by the controller's mutex: ends when its call returns
+    CallState* call{nullptr};  // guarded by the controller's mutex
     std::atomic<bool> ended{false};
 };
 

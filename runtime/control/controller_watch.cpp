@@ -254,6 +254,10 @@ void Controller::wake_keys(const WatchState& watch,
     options.reason = reason_of(event, forced);
     options.priority = event.initial ? queue::kPriorityLow : queue::kPriorityNormal;
     for (const ObjectKey& key : mapped.keys) {
+        if (watch.watch->ignore_own_writes && event.own_write && !event.relisted &&
+            forget_own_write(key, watch.spec.gvk, *event.new_object)) {
+            continue;
+        }
         // a full queue is logged there and made good by the refill
         static_cast<void>(enqueue(key, options));
     }

@@ -41,6 +41,7 @@ std::string controller_text(const ControllerSpec& controller) {
         } else if (!watch.keep.empty()) {
             text += ", keeps " + joined(watch.keep);
         }
+        text += watch.ignore_own_writes ? ", own writes do not wake" : "";
         const std::size_t nodes = watch.predicate.node_count();
         text += watch.every_event ? ", every event\n"
                                   : ", predicate of " + std::to_string(nodes) +

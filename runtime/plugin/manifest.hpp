@@ -62,6 +62,8 @@ struct Watch {
     Predicate predicate;
     MapRule map;
     bool every_event{true};  // the manifest names no predicate
+    // An event that shows what a reconcile of the same key wrote does not wake the key.
+    bool ignore_own_writes{false};
 };
 
 struct ControllerSpec {

@@ -181,6 +181,7 @@ Watch read_watch(const json::Value& value,
             Predicate::compile(json::Value(true), context, from.at("predicate"), problems);
     }
     watch.keep = read_keep(from);
+    watch.ignore_own_writes = from.flag("ignoreOwnWrites", false);
     for (const std::string& pointer : watch.predicate.looks_at()) {
         if (!kept(watch, pointer)) {
             from.problem("predicate",

@@ -17,7 +17,7 @@ constexpr std::string_view kManifest = R"({
     "watches": [
       {"gvk": "apps/v1/StatefulSet", "role": "owns", "keep": ["/status"], "predicate": {"changed": ["/status/readyReplicas"]}},
       {"gvk": "druid.gardener.cloud/v1alpha1/Etcd", "role": "for", "predicate": {"use": "etcdSpec"}},
-      {"gvk": "v1/Secret", "role": "maps", "metadataOnly": true,
+      {"gvk": "v1/Secret", "role": "maps", "metadataOnly": true, "ignoreOwnWrites": true,
        "select": {"namespace": {"env": "POD_NAMESPACE"}, "name": "creds", "fields": {"type": {"config": "/type"}}},
        "map": {"refersFrom": {"gvk": "druid.gardener.cloud/v1alpha1/Etcd", "field": "/spec/store/secretRef/name"}}}]}],
   "predicates": {"etcdSpec": {"case":
@@ -50,6 +50,8 @@ TEST(Manifest, ReadsEverything) {
     EXPECT_EQ(controller.watches[1].map.kind, MapRule::Kind::owner);
     EXPECT_EQ(controller.watches[1].keep, std::vector<std::string>{"/status"});
     EXPECT_EQ(controller.watches[2].map.kind, MapRule::Kind::refers_from);
+    EXPECT_TRUE(controller.watches[2].ignore_own_writes);
+    EXPECT_FALSE(controller.watches[1].ignore_own_writes);
     EXPECT_EQ(controller.watches[2].select.ns->kind, ValueSource::Kind::environment);
     EXPECT_EQ(controller.watches[2].select.fields.front().second.text, "/type");
     EXPECT_TRUE(manifest.routes.front().runs_long);
@@ -73,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"bad_json",
             R"("license")",
             "license",
-            "the manifest is no valid JSON: offset 2065: Missing a name for object member."},
+            "the manifest is no valid JSON: offset 2090: Missing a name for object member."},
         Row{"unknown_member",
             R"("fieldManager")",
             R"("feildManager")",

@@ -375,6 +375,45 @@ TEST(Runtime, PredicateFiltersBeforeTheQueueAndIsCounted) {
     EXPECT_EQ(record.runs["ns/a"], 2);
 }
 
+// What a reconcile wrote comes back by the watch and wakes nobody; what others write does, also on
+// top of it, and so does the first state after a list.
+TEST(Runtime, OwnWritesWakeNobodyWhereThePluginSaysSo) {
+    DemoRecord record;
+    WorldOptions options;
+    options.watch_delay = 100ms;  // an answer is here before its event
+    World world(options);
+    json::Value controllers = json::list({{
+        {"name", "main"},
+        {"watches",
+         json::list({
+             {{"gvk", "v1/ConfigMap"}, {"role", "for"}, {"predicate", true}},
+             {{"gvk", "v1/Secret"}, {"role", "owns"}, {"ignoreOwnWrites", true}},
+         })},
+    }});
+    world.add(demo_plugin(record, "demo.example.io", {{"controllers", controllers}}));
+    world.boot();
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.settle());
+    world.run_for(5s);
+    EXPECT_EQ(record.runs["ns/a"], 1);
+    EXPECT_EQ(secret_value(world, "a"), "1");
+    world.put_config_map("a", "2");
+    ASSERT_TRUE(world.settle());
+    world.run_for(5s);
+    EXPECT_EQ(record.runs["ns/a"], 2);
+    world.api.ask("PATCH",
+                  kSecrets + "a",
+                  R"({"metadata":{"annotations":{"demo.example.io/value":"stolen"}}})",
+                  "application/merge-patch+json");
+    ASSERT_TRUE(world.settle());
+    world.run_for(5s);
+    EXPECT_EQ(secret_value(world, "a"), "2");
+    EXPECT_EQ(record.runs["ns/a"], 3) << "once for the theft, not for its own repair";
+    world.api.ask("DELETE", kSecrets + "a");
+    ASSERT_TRUE(world.settle());
+    EXPECT_EQ(secret_value(world, "a"), "2");
+}
+
 TEST(Runtime, MetricsHaveTheKnownNames) {
     DemoRecord record;
     World world;
