@@ -239,9 +239,11 @@ def shrink(pair, operations):
 
 
 def tell_stored(pair, operations):
-    """What the last operation but one left in the real server's store, which answers do not always show."""
+    """What the real server has in its store before and after the last operation: answers do not always show it."""
     if pair.plane and not pair.replay(operations[:-1]):
         print("stored by the real server before the last one:", stored(pair.plane, operations[-1], pair.sides[1].ns))
+        pair.run(operations[-1])
+        print("stored by the real server after it:           ", stored(pair.plane, operations[-1], pair.sides[1].ns))
 
 
 def tell(seed, number, operations, found):
