@@ -150,9 +150,10 @@ Action ReflectorFsm::back_off(MonotonicTime now,
     action.log.push_back(
         {news ? LogLevel::warn : LogLevel::debug, std::move(message), text_of(error)});
     trouble_ = error;
+    const bool cheap = unreachable || error.code == Code::forbidden;
     const int doublings = std::min(failures_++, 16);
     const auto base = std::min(options_.backoff_first * (std::int64_t{1} << doublings),
-                               unreachable ? options_.unreachable_max : options_.backoff_max);
+                               cheap ? options_.cheap_backoff_max : options_.backoff_max);
     double factor = 1.0 + random_();
     if (error.code == Code::not_found) {
         factor = 0.5 + factor / 4;  // a kind that appears is found within backoff_max

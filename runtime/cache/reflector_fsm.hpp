@@ -34,9 +34,10 @@ struct ReflectorOptions {
     std::chrono::seconds initial_end_quiet{5};  // or while events keep coming at least this often
     std::chrono::milliseconds backoff_first{800};
     std::chrono::milliseconds backoff_max{30'000};
-    std::chrono::milliseconds unreachable_max{10'000};  // instead, while no answer comes
-    std::chrono::seconds backoff_reset{120};            // this long without trouble
-    std::chrono::seconds reset_after{120};  // older lists for this long: the world was reset
+    // Instead, while no answer comes or one that costs the server nothing (forbidden).
+    std::chrono::milliseconds cheap_backoff_max{10'000};
+    std::chrono::seconds backoff_reset{120};  // this long without trouble
+    std::chrono::seconds reset_after{120};    // older lists for this long: the world was reset
 };
 
 inline constexpr int kWatchFailuresMax = 5;            // without progress; then a list is tried

@@ -326,7 +326,10 @@ TEST(ReflectorFsm, BacksOffWithJitterUpToItsLimit) {
     const struct {
         Code code;
         double limit;  // ms
-    } rows[] = {{Code::unavailable, 10'000}, {Code::timeout, 10'000}, {Code::forbidden, 30'000}};
+    } rows[] = {{Code::unavailable, 10'000},
+                {Code::timeout, 10'000},
+                {Code::forbidden, 10'000},
+                {Code::overloaded, 30'000}};
     for (const auto& row : rows) {
         for (const double random : {0.0, 0.5, 1.0}) {
             Reflector r;

@@ -155,11 +155,23 @@ def hollow(before):
     return any(f"f:{field}" in owned and field not in meta for field in ("labels", "annotations", "finalizers"))
 
 
-def explained(before, one, other):
-    """The one difference in time that is known: an apply that empties a map another manager owns a part of leaves a null
-    in a real server's store. Nobody sees it, but the next write, even one that changes nothing, takes it out and makes a
-    version (docs/local.md). The objects have to be equal all the same."""
-    if not hollow(before) or one["code"] != other["code"] or not (isinstance(one["object"], dict) and isinstance(other["object"], dict)):
+def states_more(operation):
+    """Whether a write of status also states parts that it does not write."""
+    if operation.sub != "status":
+        return False
+    if operation.mutate is not None:
+        return any(path[0] != "status" for path, _ in operation.mutate)
+    return isinstance(operation.body, dict) and ("spec" in operation.body or set(operation.body.get("metadata", {})) - {"name"})
+
+
+def explained(before, scaled, operation, one, other):
+    """A version that a real server makes and nobody can see why (docs/local.md). The objects have to be equal all the same.
+    An apply that empties a map another manager owns a part of leaves a null in its store, and a scale leaves out defaults:
+    the next write, even one that changes nothing, sets that right. A status write that states more moves the time of its
+    manager's entry."""
+    if not (hollow(before) or scaled or states_more(operation)):
+        return False
+    if one["code"] != other["code"] or not (isinstance(one["object"], dict) and isinstance(other["object"], dict)):
         return False
     versions = [side["object"].get("metadata", {}).get("resourceVersion") for side in (one, other)]
     if versions != ["kept", "new"]:
@@ -191,16 +203,23 @@ class Pair:
 
     def start(self):
         self.episodes += 1
+        self.scaled = set()  # objects whose last write was a scale
         for side in self.sides:
             side.start(f"diff-{os.getpid()}-{self.episodes}")
 
     def run(self, operation):
         """None, or what both servers said where they differ."""
-        before = self.sides[0].known.get((operation.kind.plural, operation.name))
+        key = (operation.kind.plural, operation.name)
+        before = self.sides[0].known.get(key)
+        scaled = key in self.scaled
+        if operation.sub == "scale" and operation.method != "GET":
+            self.scaled.add(key)
+        elif operation.method != "GET":
+            self.scaled.discard(key)
         (one, said_one), (other, said_other) = (side.send(operation) for side in self.sides)
         if not differ(one, other):
             return None
-        if explained(before, one, other):
+        if explained(before, scaled, operation, one, other):
             self.explained += 1
             return None
         return said_one, said_other, one, other

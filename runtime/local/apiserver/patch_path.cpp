@@ -74,6 +74,24 @@ StatusError untyped(const Call& call, const std::string& why) {
     return error;
 }
 
+// An object where an integer or string belongs has no fields that could be unknown; validation says
+// that it is none.
+void drop_untyped(json::Value& value, const SchemaNode& node) {
+    if (json::Object* const members = value.if_object()) {
+        std::erase_if(*members, [&](json::Member& member) {
+            const SchemaNode* const child = node.child(member.key);
+            if (child != nullptr && !child->int_or_string) {
+                drop_untyped(member.value, *child);
+            }
+            return child != nullptr && child->int_or_string;
+        });
+    } else if (json::Array* const items = value.if_array(); items != nullptr && node.items) {
+        for (json::Value& item : *items) {
+            drop_untyped(item, *node.items);
+        }
+    }
+}
+
 // Apply is strict: a field outside the schema of a custom resource is refused.
 Answer<void> check_fields_known(const Call& call, const json::Value& config) {
     const ResourceKind& kind = *call.kind;
@@ -82,6 +100,7 @@ Answer<void> check_fields_known(const Call& call, const json::Value& config) {
     }
     if (kind.custom && kind.schema) {  // whatever fieldValidation says
         json::Value copy = config;
+        drop_untyped(copy, *kind.schema->root());
         if (const auto unknown = kind.schema->prune(copy); !unknown.empty()) {
             return refuse(untyped(call, "." + unknown.front() + ": field not declared in schema"));
         }
