@@ -82,7 +82,7 @@ protected:
     capstan::testing::FakeHost host;
     HostTables tables{host.host()};
     Identity identity{"main-0", "ns", "main", "main-0", "main-config", "/run"};
-    Member member{tables, identity, "token"};
+    Member member{tables, identity};
     Snapshotter face{tables};
     SnapshotService service{tables, member, face, {}};
 };
