@@ -7,6 +7,7 @@
 #include "plugins/steward-bridge/maintenance/maintenance_service.hpp"
 #include "plugins/steward-bridge/member_service.hpp"
 #include "plugins/steward-bridge/snapshotter/service.hpp"
+#include "plugins/steward-bridge/stream/digest.hpp"
 
 #include <sys/random.h>
 
@@ -28,17 +29,11 @@ private:
 };
 
 Result<std::string> make_token() {
-    unsigned char raw[32];
+    char raw[32];
     if (::getrandom(raw, sizeof raw, 0) != static_cast<ssize_t>(sizeof raw)) {
         return fail(Code::unavailable, "getrandom gave no bytes");
     }
-    std::string hex;
-    for (const unsigned char byte : raw) {
-        constexpr std::string_view kDigits = "0123456789abcdef";
-        hex += kDigits[byte >> 4U];
-        hex += kDigits[byte & 15U];
-    }
-    return hex;
+    return to_hex({raw, sizeof raw});
 }
 
 Role role_of(const std::optional<EtcdStatus>& status) {

@@ -1,5 +1,6 @@
 #include "runtime/config/operator_config.hpp"
 
+#include "runtime/config/rbac_words.hpp"
 #include "runtime/config/reader.hpp"
 #include "runtime/config/yaml.hpp"
 
@@ -39,32 +40,13 @@ bool is_address(const std::string& text) noexcept {
            ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
-// "pods", "pods/log", "*", "*/scale": as in RBAC.
-bool is_resource(std::string_view text) noexcept {
-    const std::size_t slash = text.find('/');
-    const auto good = [](std::string_view part) { return part == "*" || is_dns_name(part); };
-    return good(text.substr(0, slash)) &&
-           (slash == std::string_view::npos || good(text.substr(slash + 1)));
-}
-
-constexpr std::string_view kVerbs[] = {"*",
-                                       "get",
-                                       "list",
-                                       "watch",
-                                       "create",
-                                       "update",
-                                       "patch",
-                                       "delete",
-                                       "deletecollection",
-                                       "bind",
-                                       "escalate",
-                                       "impersonate"};
-
 void check_verb(Reader& reader, const std::string& verb) {
-    if (std::find(std::begin(kVerbs), std::end(kVerbs), verb) != std::end(kVerbs)) {
+    if (verb == "*" || is_rbac_verb(verb)) {
         return;
     }
-    const std::string_view close = nearest(verb, {std::begin(kVerbs), std::end(kVerbs)});
+    std::vector<std::string_view> known = {"*"};
+    known.insert(known.end(), kRbacVerbs.begin(), kRbacVerbs.end());
+    const std::string_view close = nearest(verb, known);
     reader.problem(
         "verbs",
         "\"" + verb + "\" is no verb" +
@@ -74,16 +56,14 @@ void check_verb(Reader& reader, const std::string& verb) {
 // A rule that cannot match anything would take away a right in silence.
 void check_permission(Reader& reader, const PermissionConfig& rule) {
     for (const std::string& group : rule.groups) {
-        if (!group.empty() && group != "*" && !is_dns_name(group)) {
-            reader.problem("groups", "\"" + group + "\" is no API group; the core group is \"\"");
+        if (const std::string problem = rbac_group_problem(group, is_dns_name); !problem.empty()) {
+            reader.problem("groups", problem);
         }
     }
     for (const std::string& resource : rule.resources) {
-        if (!is_resource(resource)) {
-            reader.problem("resources",
-                           "\"" + resource +
-                               "\" is no resource; write plurals in small letters, such as "
-                               "statefulsets or pods/log");
+        if (const std::string problem = rbac_resource_problem(resource, is_dns_name);
+            !problem.empty()) {
+            reader.problem("resources", problem);
         }
     }
     for (const std::string& verb : rule.verbs) {

@@ -2,6 +2,7 @@
 #include "runtime/plugin/manifest_reader.hpp"
 
 #include "capstan/label_selector.hpp"
+#include "runtime/config/rbac_words.hpp"
 #include "runtime/plugin/predicate_program.hpp"
 
 #include <algorithm>
@@ -265,21 +266,16 @@ namespace {
 
 // A name that nothing has would be a right in appearance only.
 void check_rule_names(StrictObject& from, const PermissionRule& rule) {
-    const auto good = [](std::string_view part) { return part == "*" || is_dns_subdomain(part); };
     for (const std::string& group : rule.groups) {
-        if (!group.empty() && !good(group)) {
-            from.problem("groups", "\"" + group + "\" is no API group; the core group is \"\"");
+        if (const std::string problem = config::rbac_group_problem(group, is_dns_subdomain);
+            !problem.empty()) {
+            from.problem("groups", problem);
         }
     }
     for (const std::string& resource : rule.resources) {
-        const std::size_t slash = resource.find('/');
-        const std::string_view whole = resource;
-        const bool parts = slash == std::string::npos || good(whole.substr(slash + 1));
-        if (!good(whole.substr(0, slash)) || !parts) {
-            from.problem("resources",
-                         "\"" + resource +
-                             "\" is no resource; write plurals in small letters, such as "
-                             "statefulsets or pods/log");
+        if (const std::string problem = config::rbac_resource_problem(resource, is_dns_subdomain);
+            !problem.empty()) {
+            from.problem("resources", problem);
         }
     }
 }
@@ -299,20 +295,7 @@ std::vector<PermissionRule> read_rules(StrictObject& top,
         rule.verbs = from.texts("verbs", Need::required);
         rule.resource_names = from.texts("resourceNames");
         for (const std::string& verb : rule.verbs) {
-            static constexpr std::string_view kVerbs[] = {
-                "get",
-                "list",
-                "watch",
-                "create",
-                "update",
-                "patch",
-                "delete",
-                "deletecollection",
-                "bind",
-                "escalate",
-                "impersonate",
-            };
-            if (std::find(std::begin(kVerbs), std::end(kVerbs), verb) == std::end(kVerbs)) {
+            if (!config::is_rbac_verb(verb)) {
                 from.problem("verbs", "unknown verb \"" + verb + "\"; a wildcard is not accepted");
             }
         }

@@ -69,14 +69,18 @@ class WithDirectory(unittest.TestCase):
         return operator
 
 
-class Pipes(WithDirectory):
-    """Kind: a reader that leaves."""
+class WithServer(WithDirectory):
+    """One API server for all tests of the class."""
 
     @classmethod
     def setUpClass(cls):
         cls.server = ApiServer()
         cls.addClassCleanup(cls.server.close)
         cls.server.start()
+
+
+class Pipes(WithServer):
+    """Kind: a reader that leaves."""
 
     def test_a_command_whose_reader_left_ends_quietly(self):
         for arguments in (["get", "-A", "-o", "json", "clusterroles"], ["config", "reference"], ["--help"]):
@@ -151,14 +155,8 @@ class CredentialPlugins(WithDirectory):
         self.assertEqual((got.returncode, got.stderr), (4, f"capstan: {said}\n"))
 
 
-class TokenFiles(WithDirectory):
+class TokenFiles(WithServer):
     """Kind: files that are not there."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = ApiServer()
-        cls.addClassCleanup(cls.server.close)
-        cls.server.start()
 
     def test_one_that_is_missing_at_start_is_a_wrong_configuration(self):
         path = self.directory.write("kubeconfig", kubeconfig("https://127.0.0.1:1", {"tokenFile": "token"}))
@@ -186,14 +184,8 @@ class TokenFiles(WithDirectory):
         self.assertEqual(operator.stop(), 0, operator.text())
 
 
-class Standby(WithDirectory):
+class Standby(WithServer):
     """Kind: what only the leader does. The API server asks any replica of a webhook."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = ApiServer()
-        cls.addClassCleanup(cls.server.close)
-        cls.server.start()
 
     def start(self):
         directory = Directory()
@@ -246,14 +238,8 @@ class Standby(WithDirectory):
         self.assertIn("leader-election ok (standby", standby.readyz()[1])
 
 
-class Gates(WithDirectory):
+class Gates(WithServer):
     """Kind: a plugin that does less than one thinks, in silence."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = ApiServer()
-        cls.addClassCleanup(cls.server.close)
-        cls.server.start()
 
     def test_a_gate_that_is_off_says_what_is_not_done(self):
         said = "gate EtcdMember is off: no Etcd gets children and existing ones stay as they are"
