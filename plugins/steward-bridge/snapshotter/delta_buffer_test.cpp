@@ -1,6 +1,7 @@
 #include "plugins/steward-bridge/snapshotter/delta_buffer.hpp"
 
 #include "plugins/steward-bridge/snapshot/payload.hpp"
+#include "plugins/steward-bridge/snapshotter/testing_changes.hpp"
 #include "plugins/steward-bridge/stream/testing_digest.hpp"
 #include "plugins/steward-bridge/stream/testing_streams.hpp"
 
@@ -18,13 +19,7 @@ WatchMessage message(const std::vector<std::int64_t>& revisions,
     out.more = more;
     out.revision = header;
     for (const std::int64_t revision : revisions) {
-        DeltaChange change;
-        change.key = "key";
-        change.value = "value";
-        change.create_revision = revision;
-        change.mod_revision = revision;
-        change.version = 1;
-        out.changes.push_back(change);
+        out.changes.push_back(first_write("key", "value", revision));
     }
     return out;
 }

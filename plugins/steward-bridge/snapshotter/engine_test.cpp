@@ -1,5 +1,6 @@
 #include "plugins/steward-bridge/snapshotter/engine.hpp"
 
+#include "plugins/steward-bridge/snapshotter/testing_changes.hpp"
 #include "plugins/steward-bridge/snapshotter/testing_etcd.hpp"
 #include "plugins/steward-bridge/snapshotter/testing_store.hpp"
 
@@ -353,13 +354,7 @@ TEST_F(EngineTest, WhatAnotherStewardStoredIsAdopted) {
     auto buffer =
         DeltaBuffer::create(2, {Compression::none}, digests, [](auto) { return std::nullopt; });
     WatchMessage message;
-    DeltaChange change;
-    change.key = "a";
-    change.value = "1";
-    change.create_revision = 2;
-    change.mod_revision = 2;
-    change.version = 1;
-    message.changes.push_back(change);
+    message.changes.push_back(first_write("a", "1", 2));
     std::size_t at = 0;
     ASSERT_TRUE(buffer.value()->add(message, at, time.wall));
     const Guard go_on = []() -> Result<void> { return ok(); };

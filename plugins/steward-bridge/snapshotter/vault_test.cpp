@@ -1,6 +1,7 @@
 #include "plugins/steward-bridge/snapshotter/vault.hpp"
 
 #include "plugins/steward-bridge/snapshot/payload.hpp"
+#include "plugins/steward-bridge/snapshotter/testing_changes.hpp"
 #include "plugins/steward-bridge/snapshotter/testing_etcd.hpp"
 #include "plugins/steward-bridge/snapshotter/testing_store.hpp"
 #include "plugins/steward-bridge/store/store_testing.hpp"
@@ -26,13 +27,7 @@ protected:
         auto buffer = DeltaBuffer::create(start, {}, digests, [](auto) { return std::nullopt; });
         for (std::int64_t revision = start; revision <= last; ++revision) {
             WatchMessage message;
-            DeltaChange change;
-            change.key = "key";
-            change.value = "value";
-            change.create_revision = revision;
-            change.mod_revision = revision;
-            change.version = 1;
-            message.changes.push_back(change);
+            message.changes.push_back(first_write("key", "value", revision));
             std::size_t at = 0;
             EXPECT_TRUE(buffer.value()->add(message, at, time.wall));
         }
