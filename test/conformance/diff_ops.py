@@ -175,8 +175,7 @@ class Generator:
         if operation.method != "GET":
             if "fieldManager" not in operation.query and operation.method != "DELETE" and self.chance(0.8):
                 operation.query["fieldManager"] = self.pick(*MANAGERS)
-            # A dry run of a PUT that would create answers version 1 on a real server.
-            if self.chance(0.04) and (kind.custom or operation.method != "PUT"):
+            if self.chance(0.04):
                 operation.query["dryRun"] = "All"
             if kind.custom and operation.method != "DELETE" and self.chance(0.05):
                 operation.query["fieldValidation"] = self.pick("Strict", "Ignore")

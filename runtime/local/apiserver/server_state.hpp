@@ -35,6 +35,7 @@ struct Call {
     std::string manager;  // field manager
     std::string now;      // RFC 3339
     std::vector<std::string> warnings;
+    std::string sent_version;  // of an object to be created: a dry run shows it
 
     std::string key() const { return object_key(info.ns, info.name); }
     StatusError missing() const { return not_found(kind->gvk.group, info.resource, info.name); }

@@ -90,13 +90,13 @@ void copy_member(const json::Value& from, std::string_view name, json::Value& to
     }
 }
 
-// The object with the version of `live`; without one if that is null.
-StoredPtr with_version(const Stored& object, const Stored* live) {
+// The object with another version; "": without one.
+StoredPtr with_version(const Stored& object, const std::string& version) {
     json::Value value = object.value;
-    if (live == nullptr) {
+    if (version.empty()) {
         value["metadata"].erase("resourceVersion");
     } else {
-        value["metadata"].set("resourceVersion", std::to_string(live->revision));
+        value["metadata"].set("resourceVersion", version);
     }
     return make_stored(std::move(value), object.revision);
 }
@@ -179,6 +179,7 @@ Answer<StoredPtr> ApiServer::State::create_object(Call& call, json::Value object
     CAPSTAN_TRY(normalize(call, object));
     // Fetched anew each time: adding members to `object` moves it.
     const auto metadata = [&object]() -> json::Value& { return object["metadata"]; };
+    call.sent_version = json::View(metadata())["resourceVersion"].string_or("");
     for (const char* field :
          {"selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"}) {
         metadata().erase(field);
@@ -305,7 +306,8 @@ Answer<StoredPtr> ApiServer::State::transact(const Call& call,
     if (!stored || call.dry_run) {
         store.rollback();
         if (stored && stored.value() != live) {  // what was not stored has no version of its own
-            return with_version(*stored.value(), live.get());
+            return with_version(*stored.value(),
+                                live ? std::to_string(live->revision) : call.sent_version);
         }
         return stored;
     }

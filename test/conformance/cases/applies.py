@@ -126,6 +126,10 @@ class Applies(Case):
         self.assertEqual(self.api.get(self.thing("dry")).body, made.body)
         self.ok(self.apply("drynew", {"count": 1}, dryRun="All"), 201)
         self.assertEqual(self.api.get(self.thing("drynew")).code, 404)
+        # A version that was sent comes back, though nothing has it.
+        stated = {**self.body("drynew", {"count": 1}), "metadata": {"name": "drynew", "resourceVersion": "7"}}
+        answer = self.ok(self.api.apply(self.thing("drynew"), stated, "one", dryRun="All"), 201)
+        self.assertEqual(answer["metadata.resourceVersion"], "7")
 
     def test_status_is_a_separate_entry(self):
         self.ok(self.apply("st", {"count": 1}), 201)
