@@ -1,9 +1,13 @@
-// The reference plugins in C, C++ and Rust do the same job: one suite for all, on real modules.
+// The reference plugins in C, C++ and Rust do the same job: one suite for all, on real modules. So
+// do those that tools/keep-plugins has kept of each SDK version: what was built runs ever after.
 #include "test/abi/abi_fixture.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <ostream>
+#include <string>
 #include <vector>
 
 namespace capstan::plugin {
@@ -30,11 +34,18 @@ const capstan_plugin* loaded_entry(const capstan_host*) noexcept {
     return g_table;
 }
 
-class ReferencePlugin : public AbiTest, public ::testing::WithParamInterface<const char*> {
+// Where one of them lies, and how a failed test calls it.
+struct Module {
+    std::string name, file;
+
+    friend void PrintTo(const Module& module, std::ostream* out) { *out << module.name; }
+};
+
+class ReferencePlugin : public AbiTest, public ::testing::WithParamInterface<Module> {
 protected:
     void SetUp() override {
         Loader plugins = loader();
-        auto candidate = plugins.check(test_plugin(GetParam()));
+        auto candidate = plugins.check(GetParam().file);
         ASSERT_TRUE(candidate) << candidate.error().message;
         const auto module = plugins.load(std::move(candidate).value(), host_.host());
         ASSERT_TRUE(module) << module.error().message;
@@ -57,15 +68,49 @@ protected:
     }
 };
 
-std::vector<const char*> reference_plugins() {
+std::vector<Module> built_plugins() {
+    std::vector<Module> found;
+    for (const char* name : {
+             "reference-c",
+             "reference-cpp",
 #ifdef CAPSTAN_TEST_RUST
-    return {"reference-c", "reference-cpp", "reference-rust"};
-#else
-    return {"reference-c", "reference-cpp"};
+             "reference-rust",
 #endif
+         }) {
+        found.push_back({name, test_plugin(name)});
+    }
+    return found;
 }
 
-INSTANTIATE_TEST_SUITE_P(Languages, ReferencePlugin, ::testing::ValuesIn(reference_plugins()));
+// Every <version>/<name>.so; they were built for x86-64.
+std::vector<Module> kept_plugins() {
+    std::vector<Module> found;
+#ifdef __x86_64__
+    const char* directory = std::getenv("CAPSTAN_KEPT_PLUGINS");
+    std::error_code missing;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(
+             directory != nullptr ? directory : "", missing)) {
+        if (entry.path().extension() == ".so") {
+            found.push_back({entry.path().parent_path().filename().string() + "/" +
+                                 entry.path().stem().string(),
+                             entry.path().string()});
+        }
+    }
+    std::sort(found.begin(), found.end(), [](const Module& a, const Module& b) {
+        return a.name < b.name;
+    });
+#endif
+    return found;
+}
+
+INSTANTIATE_TEST_SUITE_P(Languages, ReferencePlugin, ::testing::ValuesIn(built_plugins()));
+INSTANTIATE_TEST_SUITE_P(Kept, ReferencePlugin, ::testing::ValuesIn(kept_plugins()));
+
+#ifdef __x86_64__
+TEST(KeptPlugins, AreThereInThreeLanguages) {
+    EXPECT_GE(kept_plugins().size(), 3U);
+}
+#endif
 
 TEST_P(ReferencePlugin, MakesWhatTheGreetingSays) {
     host_.put(greeting("hello \"world\"\n"));
@@ -158,7 +203,7 @@ TEST_P(ReferencePlugin, LoadsRunsAndEndsManyTimes) {
     const std::size_t before = count_mappings();
     for (int life = 0; life < lives; ++life) {
         Loader plugins = loader();
-        auto candidate = plugins.check(test_plugin(GetParam()));
+        auto candidate = plugins.check(GetParam().file);
         ASSERT_TRUE(candidate) << candidate.error().message;
         FakeHost host;
         const auto module = plugins.load(std::move(candidate).value(), host.host());
