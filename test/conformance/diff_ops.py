@@ -100,10 +100,11 @@ class Generator:
             return marks + marks[:1] if self.chance(0.03) else marks
         if name in ("settings", "fixed"):
             return {word: self.pick("1", "2", "") for word in self.some(WORDS)}
-        # Not 1e10 for ratio: a real server counts the same number written in another way as a change (docs/local.md).
+        # Not 1e10 for ratio, and hardly a whole number twice as 7.0: a real server counts the same number written in another
+        # way as a change (docs/local.md).
         # Not 5.0 for replicas: a real server refuses it for the field of the scale subresource (docs/local.md).
         simple = {
-            "replicas": (1, 2, 3), "mode": ("fast", "slow"), "count": (0, 1, 7, -3, 1e3, 2 ** 40), "ratio": (0.5, 2, 1e10 + 0.5, 0.25),
+            "replicas": (1, 2, 3), "mode": ("fast", "slow"), "count": (0, 1, 7, -3, float(self.random.randint(8, 1 << 30)), 2 ** 40), "ratio": (0.5, 2, 1e10 + 0.5, 0.25),
             "flag": (True, False), "port": (80, "http", 0, ""), "even": (0, 2, 4), "atoms": ([], ["a"], ["a", "b"], ["b", "a", "a"]),
             "nested": ({}, {"a": "1"}, {"a": "2", "b": "3"}, {"b": "x"}), "maybe": (None, "x"), "name": ("n", "nn", ""),
             "open": ({}, {"a": 1}, {"a": {"b": [1, 2]}}, {"l": [{"x": None}]})}
