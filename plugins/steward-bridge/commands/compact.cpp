@@ -93,7 +93,7 @@ CommandResult<void> read_back(Session& session, ObjectStore& store, const Snapsh
             exit_code_of_store(verified.error().code),
             made.key() + " was written, and could not be read back: " + verified.error().message);
     }
-    const auto removed = store.remove({made.key()});
+    const auto removed = remove_written(store, made.key());
     return give_up(CAPSTAN_EXIT_DAMAGED,
                    "the store gave back other bytes than were written, so the new object was " +
                        std::string(removed ? "removed: " : "to be removed, and is still there: ") +

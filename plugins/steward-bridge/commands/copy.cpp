@@ -95,7 +95,7 @@ public:
         if (written == found) {
             return boost::outcome_v2::success();
         }
-        const auto removed = to_.remove({key});
+        const auto removed = remove_written(to_, key);
         return give_up(CAPSTAN_EXIT_DAMAGED,
                        key + " in " + to_.describe() + " does not read back as it was written" +
                            (removed ? ", so it was removed" : " and could not be removed") +

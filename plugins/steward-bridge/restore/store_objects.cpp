@@ -39,6 +39,14 @@ SnapshotListing without_foreign(SnapshotListing listing, std::string_view prefix
 
 }  // namespace
 
+Result<void> remove_written(ObjectStore& store, const std::string& key) {
+    const auto info = store.stat({key});
+    if (!info && info.error().code != Code::not_found) {
+        return fail(info.error());
+    }
+    return info ? store.remove(info.value().name()) : Result<void>(ok());
+}
+
 Result<SnapshotListing> list_snapshots(ObjectStore& store,
                                        std::string_view prefix,
                                        const ListOptions& options) {

@@ -15,6 +15,10 @@ Result<SnapshotListing> list_snapshots(ObjectStore& store,
                                        std::string_view prefix,
                                        const ListOptions& options = {});
 
+// Removes what was just written under `key`, by its version where the store keeps them: without one
+// it would only be marked, and still be what readers get.
+Result<void> remove_written(ObjectStore& store, const std::string& key);
+
 class StoreObjects final : public SnapshotObjects {
 public:
     explicit StoreObjects(ObjectStore& store) : store_(store) {}  // borrowed

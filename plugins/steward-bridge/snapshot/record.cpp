@@ -228,6 +228,8 @@ SnapshotListing read_listing(const std::vector<ListedObject>& objects) {
     SnapshotListing listing;
     for (const ListedObject& object : objects) {
         if (auto fence = parse_fence(object.key)) {
+            fence->version = object.version_id.value_or(std::string());
+            fence->immutable_until = object.immutable_until;
             listing.fences.push_back(std::move(*fence));
             continue;
         }

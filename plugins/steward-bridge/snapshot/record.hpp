@@ -81,6 +81,10 @@ struct SkippedKey {
 struct Fence {
     std::string key;
     std::int64_t start_revision{0};
+    std::string version{};  // empty where the store has none
+    std::optional<WallTime> immutable_until{};
+
+    bool deletable(WallTime now) const { return !immutable_until || now > *immutable_until; }
 };
 
 // What a listing of a prefix holds.

@@ -29,6 +29,9 @@ public:
         return ok();
     }
     Result<std::unique_ptr<Source>> open(const ObjectName& name, std::uint64_t offset) override {
+        if (fail_open) {
+            return fail(*fail_open);
+        }
         const auto found = objects_.find(name.key);
         if (found == objects_.end()) {
             return fail(Code::not_found, name.key + " is not there");
@@ -68,11 +71,16 @@ public:
         if (fail_remove && fail_remove(name.key)) {
             return fail(Code::forbidden, name.key + " cannot be removed");
         }
+        if (versioned && name.version.empty()) {
+            ++markers;
+            return ok();
+        }
         objects_.erase(name.key);
         return ok();
     }
-    Result<std::size_t> remove_unfinished(std::string_view, WallTime) override {
-        return std::size_t{0};
+    Result<std::size_t> remove_unfinished(std::string_view prefix, WallTime) override {
+        uploads_below.emplace_back(prefix);
+        return std::size_t{1};
     }
     Result<std::optional<std::chrono::days>> default_retention() override {
         return std::optional<std::chrono::days>();
@@ -80,7 +88,12 @@ public:
     std::string describe() const override { return "memory"; }
 
     std::size_t flip_byte_at{~std::size_t{0}};  // of whatever is read
-    std::optional<Error> fail_finish, fail_list;
+    std::optional<Error> fail_finish, fail_list, fail_open;
+    bool damage_writes{false};
+    bool versioned{false};  // what is removed without its version stays, under a marker
+    int markers{0};
+    std::optional<WallTime> locked_until;  // of everything
+    std::vector<std::string> uploads_below;
     std::function<bool(const std::string& key)> fail_remove;
     std::function<void(const std::string& key)> on_finish;  // before it appears
     int lists{0};
@@ -103,6 +116,9 @@ private:
             if (store_.fail_finish) {
                 return fail(*store_.fail_finish);
             }
+            if (store_.damage_writes) {
+                bytes_[bytes_.size() / 2] = static_cast<char>(~bytes_[bytes_.size() / 2]);
+            }
             store_.put(key_, std::move(bytes_));
             return ok();
         }
@@ -113,8 +129,10 @@ private:
         std::string bytes_;
     };
 
-    static ObjectInfo info_of(const std::string& key, const Object& object) {
+    ObjectInfo info_of(const std::string& key, const Object& object) const {
         ObjectInfo info;
+        info.version = versioned ? "version-" + object.etag : "";
+        info.locked_until = locked_until;
         info.key = key;
         info.bytes = object.bytes.size();
         info.etag = object.etag;

@@ -83,28 +83,54 @@ Result<Opened> open_snapshot(EtcdClient& etcd, const FullWish& wish, const Guard
 
 }  // namespace
 
-Result<SnapshotListing> Vault::list(bool excluded_too) {
+Result<SnapshotListing> Vault::list_all_of(bool excluded_too) {
     return list_snapshots(parts_.store, parts_.prefix, {.include_excluded = excluded_too});
+}
+
+Result<SnapshotListing> Vault::list() {
+    CAPSTAN_TRY(SnapshotListing listing, list_all_of(false));
+    std::erase_if(listing.snapshots,
+                  [this](const SnapshotRecord& one) { return damaged_.contains(one.key()); });
+    return listing;
+}
+
+Result<VerifiedSnapshot> Vault::verify(SnapshotRecord& record, const Guard& guard) {
+    CAPSTAN_TRY(auto stored,
+                parts_.store.open({record.key(), record.version_id.value_or(std::string())}, 0));
+    std::uint64_t bytes = 0;
+    auto verified =
+        verify_snapshot(std::make_unique<OwnedGuardedSource>(std::move(stored), guard, bytes),
+                        record,
+                        parts_.digests);
+    if (verified) {
+        record.bytes = bytes;
+    } else if (verified.error().code == Code::invalid) {
+        damaged_.insert(record.key());
+    }
+    return verified;
 }
 
 Result<void> Vault::read_back(SnapshotRecord& record,
                               std::uint64_t payload_bytes,
                               const Guard& guard) {
-    CAPSTAN_TRY(auto stored, parts_.store.open({record.key()}, 0));
-    std::uint64_t bytes = 0;
-    const auto verified =
-        verify_snapshot(std::make_unique<OwnedGuardedSource>(std::move(stored), guard, bytes),
-                        record,
-                        parts_.digests);
+    // Where there are versions an older object of that name would be read.
+    const auto info = parts_.store.stat({record.key()});
+    if (!info) {
+        return fail(with_context(info.error(), "reading back " + record.key()));
+    }
+    if (!info.value().version.empty()) {
+        record.version_id = info.value().version;
+    }
+    const auto verified = verify(record, guard);
     if (!verified && verified.error().code != Code::invalid) {
         return fail(with_context(verified.error(), "reading back " + record.key()));
     }
     if (verified && verified.value().payload_bytes == payload_bytes) {
-        record.bytes = bytes;
         return ok();
     }
+    damaged_.insert(record.key());
     // It must not be taken for a backup. When removing fails too, its digest still tells.
-    const auto removed = parts_.store.remove({record.key()});
+    const auto removed = remove(record);
     return fail(Code::unavailable,
                 record.key() + " reads back as something else than was written" +
                     (verified ? "" : " (" + verified.error().message + ")") +
@@ -123,12 +149,11 @@ Result<FullTaken> Vault::take_full(EtcdClient& etcd, const FullWish& wish, const
     }
     SnapshotRecord& record = taken.record;
     record.kind = SnapshotKind::full;
-    record.prefix = folder() + "v2/";
     record.compression = wish.compression;
     record.last_revision = opened.before;
     record.created = std::chrono::floor<std::chrono::seconds>(parts_.pace.wall_now());
     record.final = wish.final;
-    record.name = snapshot_name(record);
+    name(record);
 
     CAPSTAN_TRY(auto stored,
                 parts_.store.create(record.key(), {.bytes_about = opened.snapshot.bytes_about}));
@@ -147,82 +172,146 @@ Result<FullTaken> Vault::take_full(EtcdClient& etcd, const FullWish& wish, const
     return taken;
 }
 
+// A name that a damaged object bears is of no use, as that may be the one that readers get.
+void Vault::name(SnapshotRecord& record) const {
+    record.prefix = folder() + "v2/";
+    record.name = snapshot_name(record);
+    while (damaged_.contains(record.key())) {
+        record.created += std::chrono::seconds(1);
+        record.name = snapshot_name(record);
+    }
+}
+
 Result<Vault::Claim> Vault::take_over(const std::string& key,
                                       const std::string& text,
                                       const Claiming& claiming) {
     CAPSTAN_TRY(const ObjectInfo info, parts_.store.stat({key}));
     const auto present = read_object(parts_.store, {key}, kFenceTextBytesMax);
     std::string holder;
-    if (present) {
-        const auto parsed = json::parse(present.value());
-        holder = parsed ? std::string(json::View(parsed.value())["member"].string_or("")) : "";
+    bool own = false;  // of an earlier try
+    if (const auto parsed =
+            present ? json::parse(present.value()) : Result<json::Value>(fail(present.error()))) {
+        const json::View claim(parsed.value());
+        holder = claim["member"].string_or("");
+        own = holder == parts_.member && claim["process"].string_or("") == parts_.process;
     }
     // Its age counts on our own clock, from when we saw it: clocks differ.
     Sighting& seen = sightings_[key];
     if (seen.etag != info.etag) {
         seen = {info.etag, claiming.now};
     }
-    if (holder != parts_.member && claiming.now - seen.first < 2 * claiming.period) {
+    if (!own && claiming.now - seen.first < 2 * claiming.period) {
         return fail(Code::conflict,
                     key + " is claimed by the steward of \"" + holder +
                         "\", which has not stored it yet; it is taken over when that stays so");
     }
-    // Our own claim is one of an earlier process, which is dead.
-    CAPSTAN_TRY(parts_.store.put_if_match(key, text, info.etag));
+    CAPSTAN_TRY(std::string etag, parts_.store.put_if_match(key, text, info.etag));
     sightings_.erase(key);
-    return Claim::ours;
+    return Claim{key, std::move(etag), {}};
 }
 
 // At most one steward stores the delta that starts at a revision, also while leadership changes.
 Result<Vault::Claim> Vault::claim(const SnapshotRecord& record, const Claiming& claiming) {
     const std::string key = fence_key(parts_.prefix, record.start_revision);
-    const std::string text = json::dump({{"member", parts_.member}, {"name", record.name}}) + "\n";
-    const auto made = parts_.store.put_if_absent(key, text);
+    const std::string text =
+        json::dump(
+            {{"member", parts_.member}, {"process", parts_.process}, {"name", record.name}}) +
+        "\n";
+    auto made = parts_.store.put_if_absent(key, text);
     if (made) {
-        return Claim::ours;
+        return Claim{key, std::move(made).value(), {}};
     }
     if (made.error().code != Code::exists) {
         return fail(made.error());
     }
     CAPSTAN_TRY(const SnapshotListing listing, list());
-    const bool stored = std::any_of(
+    const auto stored = std::find_if(
         listing.snapshots.begin(), listing.snapshots.end(), [&](const SnapshotRecord& other) {
             return other.kind == SnapshotKind::delta && other.created >= claiming.since &&
                    other.start_revision <= record.start_revision &&
                    other.last_revision >= record.start_revision;
         });
-    if (stored) {
-        return Claim::stored;
+    if (stored != listing.snapshots.end()) {
+        return Claim{key, {}, *stored};
     }
     return take_over(key, text, claiming);
+}
+
+// Somebody may have waited long enough for what is still on its way.
+Result<void> Vault::still_holds(const Claim& claim) {
+    const auto now = parts_.store.stat({claim.key});
+    if (!now && now.error().code != Code::not_found) {
+        return fail(now.error());
+    }
+    if (now && (claim.etag.empty() || now.value().etag == claim.etag)) {
+        return ok();  // a store that gave no etag has nothing to compare
+    }
+    return fail(Code::conflict,
+                claim.key +
+                    " was taken over by another steward while this one was storing, so "
+                    "this one gives it up");
+}
+
+Result<void> Vault::write(const SealedDelta& delta,
+                          SnapshotRecord& record,
+                          const Claim& claim,
+                          const Guard& guard) {
+    CAPSTAN_TRY(auto sink, parts_.store.create(record.key(), {.bytes_about = delta.bytes.size()}));
+    for (const std::string& piece : delta.bytes.pieces()) {
+        CAPSTAN_TRY(guard());
+        CAPSTAN_TRY(sink->write(bytes_of(piece)));
+    }
+    CAPSTAN_TRY(guard());
+    CAPSTAN_TRY(still_holds(claim));
+    CAPSTAN_TRY(sink->finish());
+    CAPSTAN_TRY(read_back(record, delta.payload_bytes, guard));
+    auto held = still_holds(claim);
+    if (!held && held.error().code == Code::conflict) {
+        damaged_.insert(record.key());
+        const auto removed = remove(record);
+        if (!removed) {
+            return fail(with_context(removed.error(), held.error().message));
+        }
+    }
+    return held;
 }
 
 Result<DeltaStored> Vault::store_delta(const SealedDelta& delta,
                                        const Claiming& claiming,
                                        const Guard& guard) {
     DeltaStored stored;
-    stored.record = delta.record;
-    stored.record.prefix = folder() + "v2/";
-    CAPSTAN_TRY(guard());
-    CAPSTAN_TRY(const Claim claimed, claim(stored.record, claiming));
-    if (claimed == Claim::stored) {
-        return DeltaStored{{}, true};
-    }
-    CAPSTAN_TRY(auto sink,
-                parts_.store.create(stored.record.key(), {.bytes_about = delta.bytes.size()}));
-    for (const std::string& piece : delta.bytes.pieces()) {
+    while (true) {
         CAPSTAN_TRY(guard());
-        CAPSTAN_TRY(sink->write(bytes_of(piece)));
+        stored.record = delta.record;
+        name(stored.record);
+        CAPSTAN_TRY(const Claim claimed, claim(stored.record, claiming));
+        if (!claimed.stored) {
+            CAPSTAN_TRY(write(delta, stored.record, claimed, guard));
+            return stored;
+        }
+        // An earlier try of ours, or another steward; perhaps nobody has read it back.
+        SnapshotRecord found = *claimed.stored;
+        const bool ours = found.key() == stored.record.key();
+        const auto verified = verify(found, guard);
+        if (verified && ours && verified.value().payload_bytes == delta.payload_bytes) {
+            stored.record = std::move(found);
+            return stored;
+        }
+        if (verified) {
+            return DeltaStored{{}, true};
+        }
+        if (verified.error().code != Code::invalid) {
+            return fail(with_context(verified.error(), "reading back " + found.key()));
+        }
+        if (ours) {
+            const auto removed = remove(found);  // if it cannot be, its digest still tells
+            static_cast<void>(removed);
+        }
     }
-    CAPSTAN_TRY(guard());
-    CAPSTAN_TRY(sink->finish());
-    CAPSTAN_TRY(read_back(stored.record, delta.payload_bytes, guard));
-    return stored;
 }
 
 bool Vault::remove(const SnapshotRecord& record, Collected& collected) {
-    const auto removed =
-        parts_.store.remove({record.key(), record.version_id.value_or(std::string())});
+    const auto removed = remove(record);
     const char* const kind = record.part                         ? "Chunk"
                              : record.kind == SnapshotKind::full ? "Full"
                                                                  : "Incr";
@@ -236,7 +325,7 @@ bool Vault::remove(const SnapshotRecord& record, Collected& collected) {
 Result<Collected> Vault::collect(const RetentionOptions& options,
                                  bool unfinished_too,
                                  const Guard& guard) {
-    CAPSTAN_TRY(const SnapshotListing listing, list(true));
+    CAPSTAN_TRY(const SnapshotListing listing, list_all_of(true));
     const WallTime now = parts_.pace.wall_now();
     const auto verdicts = decide_retention(listing, now, options);
     Collected collected;
@@ -257,17 +346,26 @@ Result<Collected> Vault::collect(const RetentionOptions& options,
     }
     for (const Fence& fence : fences_to_delete(listing)) {
         CAPSTAN_TRY(guard());
-        collected.fences += parts_.store.remove({fence.key}) ? 1u : 0u;
+        if (fence.deletable(now)) {
+            collected.fences += parts_.store.remove({fence.key, fence.version}) ? 1u : 0u;
+        }
     }
     if (unfinished_too) {
-        const auto uploads = parts_.store.remove_unfinished(parts_.prefix, now - kUnfinishedAge);
+        remove_unfinished(now, collected);
+    }
+    return collected;
+}
+
+// What lies elsewhere below the prefix is of somebody else.
+void Vault::remove_unfinished(WallTime now, Collected& collected) {
+    for (const char* const own : {"v1", "v2", "capstan"}) {
+        const auto uploads = parts_.store.remove_unfinished(folder() + own, now - kUnfinishedAge);
         if (uploads) {
-            collected.uploads = uploads.value();
+            collected.uploads += uploads.value();
         } else if (collected.problem.empty()) {
             collected.problem = uploads.error().message;
         }
     }
-    return collected;
 }
 
 }  // namespace capstan::steward

@@ -1,9 +1,11 @@
 // Snapshots into the store and out of it again: written, read back, fenced, collected.
 //
-// Nothing counts as stored before it was read back whole. Errors: those of the store and of etcd,
-// named after the object; those of `guard`, which ends what is under way. Thread: one at a time.
+// Nothing counts as stored before it was read back whole, whoever wrote it. Errors: those of the
+// store and of etcd, named after the object; those of `guard`, which ends what is under way.
+// Thread: one at a time.
 #pragma once
 
+#include "plugins/steward-bridge/snapshot/payload.hpp"
 #include "plugins/steward-bridge/snapshot/retention.hpp"
 #include "plugins/steward-bridge/snapshotter/delta_buffer.hpp"
 #include "plugins/steward-bridge/snapshotter/etcd_client.hpp"
@@ -14,6 +16,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 
 namespace capstan::steward {
@@ -30,8 +34,9 @@ struct VaultParts {
     ObjectStore& store;
     Digests& digests;
     Pace& pace;
-    std::string prefix;  // of the store, without the layout
-    std::string member;  // this steward's, written into fences
+    std::string prefix;     // of the store, without the layout
+    std::string member;     // this steward's, written into fences
+    std::string process{};  // tells it from an earlier or later one of this member
 };
 
 struct FullWish {
@@ -73,7 +78,11 @@ class Vault {
 public:
     explicit Vault(VaultParts parts) : parts_(std::move(parts)) {}
 
-    Result<SnapshotListing> list(bool excluded_too = false);
+    // Without what verify() found damaged.
+    Result<SnapshotListing> list();
+    // Reads an object to its end; sets record.bytes. Errors: invalid (damaged: not listed from now
+    // on); everything else tells nothing about the object.
+    Result<VerifiedSnapshot> verify(SnapshotRecord& record, const Guard& guard);
     Result<FullTaken> take_full(EtcdClient& etcd, const FullWish& wish, const Guard& guard);
     // Errors: conflict (claimed by another steward, which may still store it: later).
     Result<DeltaStored> store_delta(const SealedDelta& delta,
@@ -85,15 +94,32 @@ public:
                               const Guard& guard);
 
 private:
-    enum class Claim : std::uint8_t { ours, stored };
+    // The right to store the delta that starts at a revision, for as long as the fence's content is
+    // what was written; or who has stored it.
+    struct Claim {
+        std::string key, etag;
+        std::optional<SnapshotRecord> stored;
+    };
     std::string folder() const { return parts_.prefix.empty() ? "" : parts_.prefix + "/"; }
+    // Where and under which name it is to be stored.
+    void name(SnapshotRecord& record) const;
+    Result<SnapshotListing> list_all_of(bool excluded_too);
     Result<Claim> claim(const SnapshotRecord& record, const Claiming& claiming);
     Result<Claim> take_over(const std::string& key,
                             const std::string& text,
                             const Claiming& claiming);
-    // Reads the object to its end; sets record.bytes.
+    Result<void> still_holds(const Claim& claim);
+    // Sets record.version_id and bytes.
     Result<void> read_back(SnapshotRecord& record, std::uint64_t payload_bytes, const Guard& guard);
+    Result<void> write(const SealedDelta& delta,
+                       SnapshotRecord& record,
+                       const Claim& claim,
+                       const Guard& guard);
+    Result<void> remove(const SnapshotRecord& record) {
+        return parts_.store.remove({record.key(), record.version_id.value_or(std::string())});
+    }
     bool remove(const SnapshotRecord& record, Collected& collected);
+    void remove_unfinished(WallTime now, Collected& collected);
 
     struct Sighting {
         std::string etag;
@@ -101,6 +127,7 @@ private:
     };
     const VaultParts parts_;
     std::map<std::string, Sighting> sightings_;  // of foreign claims, by key
+    std::set<std::string> damaged_;              // keys
 };
 
 }  // namespace capstan::steward

@@ -19,8 +19,8 @@ const Guard kGoOn = []() -> Result<void> { return ok(); };
 
 class VaultTest : public ::testing::Test {
 protected:
-    Vault vault_of(const std::string& member = "main-0") {
-        return Vault({store, digests, time, "shop/main", member});
+    Vault vault_of(const std::string& member = "main-0", const std::string& process = "1") {
+        return Vault({store, digests, time, "shop/main", member, process});
     }
     Claiming claiming() const { return {seconds(20), WallTime(), time.mono}; }
     SealedDelta sealed(std::int64_t start, std::int64_t last) {
@@ -123,6 +123,14 @@ TEST_F(VaultTest, RemovesWhatReadsBackDifferently) {
     EXPECT_TRUE(keys().empty());
 }
 
+TEST_F(VaultTest, RemovesTheVersionThatReadsBackDifferently) {
+    store.versioned = true;
+    store.flip_byte_at = 50;
+    STORE_FAILS(vault_of().take_full(etcd, {}, kGoOn), Code::unavailable, "it was removed");
+    EXPECT_TRUE(keys().empty());
+    EXPECT_EQ(store.markers, 0);
+}
+
 TEST_F(VaultTest, StoresADeltaBehindAFence) {
     const auto stored = vault_of().store_delta(sealed(11, 14), claiming(), kGoOn);
     STORE_OK(stored);
@@ -166,9 +174,92 @@ TEST_F(VaultTest, WaitsForAForeignClaimThenTakesItOver) {
     STORE_OK(vault.store_delta(sealed(11, 12), claiming(), kGoOn));
 }
 
-TEST_F(VaultTest, TakesItsOwnClaimOfAnEarlierProcessOverAtOnce) {
-    STORE_OK(store.put_if_absent(fence_key("shop/main", 11), "{\"member\":\"main-0\"}"));
-    STORE_OK(vault_of().store_delta(sealed(11, 12), claiming(), kGoOn));
+// It may be cut off and alive, so only time tells.
+TEST_F(VaultTest, WaitsForTheClaimOfAnotherProcessOfItsMember) {
+    store.fail_finish = Error{Code::unavailable, "disk full", {}};
+    STORE_FAILS(vault_of("main-0", "old").store_delta(sealed(11, 12), claiming(), kGoOn),
+                Code::unavailable,
+                "disk full");
+    store.fail_finish.reset();
+    Vault vault = vault_of("main-0", "new");
+    STORE_FAILS(vault.store_delta(sealed(11, 12), claiming(), kGoOn), Code::conflict, "main-0");
+    time.advance(seconds(40));
+    STORE_OK(vault.store_delta(sealed(11, 12), claiming(), kGoOn));
+}
+
+TEST_F(VaultTest, GivesUpWhatAnotherTookOverMeanwhile) {
+    const auto take_over = [this] {
+        const std::string etag = store.stat({fence_key("shop/main", 11)}).value().etag;
+        ASSERT_TRUE(store.put_if_match(fence_key("shop/main", 11), "{\"member\":\"x\"}", etag));
+    };
+    int asked = 0;
+    const Guard before_the_end = [&]() -> Result<void> {
+        if (++asked == 2) {
+            take_over();
+        }
+        return ok();
+    };
+    Vault vault = vault_of();
+    STORE_FAILS(vault.store_delta(sealed(11, 12), claiming(), before_the_end),
+                Code::conflict,
+                "taken over");
+    EXPECT_EQ(keys(), (std::vector<std::string>{fence_key("shop/main", 11)}));
+    STORE_OK(store.remove({fence_key("shop/main", 11)}));
+    store.on_finish = [&](const std::string&) { take_over(); };
+    STORE_FAILS(vault.store_delta(sealed(11, 12), claiming(), kGoOn), Code::conflict, "taken over");
+    EXPECT_EQ(keys(), (std::vector<std::string>{fence_key("shop/main", 11)}));
+}
+
+TEST_F(VaultTest, ReadsBackWhatAnEarlierTryLeft) {
+    const SealedDelta delta = sealed(11, 12);
+    Vault vault = vault_of();
+    store.fail_open = Error{Code::unavailable, "no way there", {}};
+    STORE_FAILS(vault.store_delta(delta, claiming(), kGoOn), Code::unavailable, "no way there");
+    EXPECT_EQ(keys().size(), 2u);
+    STORE_FAILS(vault.store_delta(delta, claiming(), kGoOn), Code::unavailable, "no way there");
+    store.fail_open.reset();
+    const auto stored = vault.store_delta(delta, claiming(), kGoOn);
+    STORE_OK(stored);
+    EXPECT_FALSE(stored.value().adopted);
+    EXPECT_EQ(stored.value().record.name, delta.record.name);
+    EXPECT_GT(stored.value().record.bytes, 0u);
+    EXPECT_EQ(keys().size(), 2u);
+}
+
+TEST_F(VaultTest, StoresUnderAnotherNameWhatIsDamagedAndCannotBeRemoved) {
+    store.fail_remove = [](const std::string&) { return true; };
+    store.damage_writes = true;
+    const SealedDelta delta = sealed(11, 12);
+    Vault vault = vault_of();
+    STORE_FAILS(vault.store_delta(delta, claiming(), kGoOn), Code::unavailable, "not be removed");
+    store.damage_writes = false;
+    const auto stored = vault.store_delta(delta, claiming(), kGoOn);
+    STORE_OK(stored);
+    EXPECT_FALSE(stored.value().adopted);
+    EXPECT_EQ(stored.value().record.created, delta.record.created + seconds(1));
+    EXPECT_EQ(keys().size(), 3u);
+    const auto listing = vault.list();
+    STORE_OK(listing);
+    EXPECT_EQ(listing.value().snapshots, (std::vector<SnapshotRecord>{stored.value().record}));
+    // Another process finds out by itself.
+    const auto other = vault_of("main-0", "2").store_delta(delta, claiming(), kGoOn);
+    STORE_OK(other);
+    EXPECT_EQ(other.value().record, stored.value().record);
+    EXPECT_EQ(keys().size(), 3u);
+}
+
+TEST_F(VaultTest, AdoptsNothingDamaged) {
+    Vault other = vault_of("main-1"), vault = vault_of();
+    store.fail_remove = [](const std::string&) { return true; };
+    store.damage_writes = true;
+    STORE_FAILS(other.store_delta(sealed(11, 14), claiming(), kGoOn), Code::unavailable, "reads");
+    store.damage_writes = false;
+    STORE_FAILS(vault.store_delta(sealed(11, 12), claiming(), kGoOn), Code::conflict, "main-1");
+    time.advance(seconds(40));
+    const auto ours = vault.store_delta(sealed(11, 12), claiming(), kGoOn);
+    STORE_OK(ours);
+    EXPECT_FALSE(ours.value().adopted);
+    EXPECT_EQ(vault.list().value().snapshots.size(), 1u);
 }
 
 TEST_F(VaultTest, StoresTheSameDeltaAgainAfterAFailure) {
@@ -234,6 +325,32 @@ TEST_F(Collecting, KeepsAFullWhoseDeltasCannotBeRemoved) {
     EXPECT_TRUE(std::any_of(left.begin(), left.end(), [](const std::string& key) {
         return key.find("Full-00000000-00000001") != std::string::npos;
     }));
+}
+
+TEST_F(Collecting, WhereThereAreVersionsRemovesThemForGood) {
+    store.versioned = true;
+    Vault vault = vault_of();
+    EXPECT_EQ(vault.collect(keep(2), false, kGoOn).value().fences, 2u);
+    EXPECT_EQ(keys().size(), 5u);
+    EXPECT_EQ(vault.collect(keep(2), false, kGoOn).value().fences, 0u);
+    EXPECT_EQ(store.markers, 0);
+}
+
+TEST_F(Collecting, LeavesALockedFenceAlone) {
+    store.locked_until = time.wall + hours(1);
+    int removals = 0;
+    store.fail_remove = [&](const std::string&) { return ++removals > 0; };
+    EXPECT_EQ(vault_of().collect(keep(2), false, kGoOn).value().fences, 0u);
+    EXPECT_EQ(removals, 0);
+    store.locked_until = time.wall - hours(1);
+    STORE_OK(vault_of().collect(keep(2), false, kGoOn));
+    EXPECT_GT(removals, 3);
+}
+
+TEST_F(Collecting, EndsOnlyUploadsOfItsOwnFolders) {
+    EXPECT_EQ(vault_of().collect(keep(2), true, kGoOn).value().uploads, 3u);
+    EXPECT_EQ(store.uploads_below,
+              (std::vector<std::string>{"shop/main/v1", "shop/main/v2", "shop/main/capstan"}));
 }
 
 TEST_F(Collecting, StopsWithTheTerm) {
