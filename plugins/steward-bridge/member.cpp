@@ -69,6 +69,12 @@ void Member::set_status(std::optional<EtcdStatus> status) {
     }
 }
 
+void Member::end_snapshots() {
+    if (snapshots_.end) {
+        snapshots_.end();
+    }
+}
+
 void Member::set_backup_report(BackupReport report) {
     {
         const std::lock_guard lock(mutex_);

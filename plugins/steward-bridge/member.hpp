@@ -55,6 +55,16 @@ public:
     using OnStatus = std::function<void(const std::optional<EtcdStatus>&)>;
     void on_status(OnStatus observer) { on_status_ = std::move(observer); }
 
+    // Who takes snapshots of the etcd that ran so far: told that it is started anew, and asked
+    // whether all that follows from the old one is in the store. [startup]
+    struct Snapshots {
+        std::function<void()> end;
+        std::function<bool()> at_rest;
+    };
+    void set_snapshots(Snapshots snapshots) { snapshots_ = std::move(snapshots); }
+    void end_snapshots();
+    bool snapshots_at_rest() const { return !snapshots_.at_rest || snapshots_.at_rest(); }
+
     void set_backup_report(BackupReport report);  // wakes the member service
     BackupReport backup_report() const;
 
@@ -72,7 +82,8 @@ private:
     const Identity identity_;
     json::Value plugin_config_;  // constant once the services run
     Token wake_, beat_;
-    OnStatus on_status_;  // constant once the services run
+    OnStatus on_status_;   // constant once the services run
+    Snapshots snapshots_;  // likewise
     mutable std::mutex mutex_;
     std::optional<RunRequest> request_;  // guarded by mutex_, as all below
     std::string current_run_;

@@ -36,6 +36,7 @@ Result<void> MemberService::run(Call& call) {
             answered_since_start_ = false;
             active_.reset();
             member_.set_status(std::nullopt);
+            member_.end_snapshots();
             start_.begin(*request);
             pending_ = true;
         }

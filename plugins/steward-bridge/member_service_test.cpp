@@ -27,11 +27,14 @@ const ObjectKey kKey{"n", "m-2"};
 struct Steward {
     Identity identity;
     std::shared_ptr<Member> member;
+    int ended{0};  // terms of snapshots
+    bool at_rest{true};
 };
 Steward* made = nullptr;  // tests run one after the other
 
 Result<void> make_plugin(Setup& setup) {
     made->member = std::make_shared<Member>(setup.host(), made->identity);
+    made->member->set_snapshots({[] { ++made->ended; }, [] { return made->at_rest; }});
     setup.service("member", std::make_unique<MemberService>(*made->member));
     setup.own(made->member);
     return ok();
@@ -321,6 +324,24 @@ TEST_F(MemberServiceTest, SaysWhenEtcdNeverLivesLongEnoughToAnswer) {
     }
     run_for(seconds(10));
     EXPECT_EQ(waits_for(), "EtcdEndsAtStart");
+}
+
+// What an earlier etcd's steward still stores would be missing in what the store is looked through
+// for.
+TEST_F(MemberServiceTest, LooksAtTheStoreOnlyWhenNothingMoreComesIntoIt) {
+    put_member(false, false);
+    cluster_.down = {"a", "b", "c"};
+    steward_.at_rest = false;
+    std::string waiting;
+    host_.at(host_.now() + seconds(20), [&] {
+        EXPECT_EQ(steward_.ended, 1);
+        waiting = waits_for();
+        EXPECT_EQ(steward_.member->run_state("r"), RunState::progress);
+        steward_.at_rest = true;
+    });
+    run_for(seconds(40));
+    EXPECT_EQ(waiting, "SnapshotsUnderWay");
+    EXPECT_EQ(setting("initial-cluster-state"), "new");
 }
 
 TEST_F(MemberServiceTest, BootstrapsWithTheFullInitialCluster) {

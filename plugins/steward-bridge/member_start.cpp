@@ -150,6 +150,13 @@ bool MemberStart::gather(Look& look, bool learner_mark) {
         facts.quorum_without_me = look.cluster.quorum_without(*look.list, look.own_id);
     }
     if (needs_store(facts)) {
+        // A restoration goes to the end of all there is, so nothing may follow it.
+        if (!member_.snapshots_at_rest()) {
+            wait_for(look.call,
+                     "SnapshotsUnderWay",
+                     "the last snapshots of the etcd that ran so far are still being stored");
+            return false;
+        }
         const StoreLook store = look_at_store(
             look.call, store_of(look.configuration.backup, member_.plugin_config()), look.map);
         facts.store = store.store;

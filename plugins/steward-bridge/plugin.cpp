@@ -83,6 +83,8 @@ Result<void> make_plugin(Setup& setup) {
     member.on_status([&snapshotter](const std::optional<EtcdStatus>& status) {
         snapshotter.on_role(role_of(status));
     });
+    member.set_snapshots({[&snapshotter] { snapshotter.end_term(); },
+                          [&snapshotter] { return snapshotter.at_rest(); }});
     setup.controller("member", std::make_unique<Waker>(member));
     setup.service("member", std::make_unique<MemberService>(member));
     setup.service("heartbeat", std::make_unique<Heartbeat>(member));

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,8 @@ import time
 import unittest
 import urllib.error
 
-from local_cluster import CAPSTAN, Cluster, b64, gateway, wait_for
+from local_cluster import CAPSTAN, b64, gateway, wait_for
+from member_cases import Members
 from real_etcd import Etcd, free_ports, remove
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "capstan"
@@ -34,7 +36,7 @@ spec:
   labels: {app: main}
   etcd: {}
   backup:
-    deltaSnapshotPeriod: 2s
+    deltaSnapshotPeriod: %s
     garbageCollectionPeriod: 10s
     fullSnapshotSchedule: "%s"
     store: %s
@@ -65,11 +67,11 @@ ETCD = etcd_dirs()
 class Backed:
     """A cluster with backups, and what its store holds."""
 
-    def __init__(self, replicas, minor, schedule="0 0 * * *", store=LOCAL):
+    def __init__(self, replicas, minor, schedule="0 0 * * *", store=LOCAL, period="2s"):
         self.minor = minor
         self.files = pathlib.Path(tempfile.mkdtemp(prefix="capstan-backup-"))
-        (self.files / "etcd.yaml").write_text(MANIFEST % (replicas, schedule, store))
-        self.cluster = Cluster(self.files / "etcd.yaml", etcd_dir=ETCD[minor])
+        (self.files / "etcd.yaml").write_text(MANIFEST % (replicas, period, schedule, store))
+        self.cluster = Members(self.files / "etcd.yaml", etcd_dir=ETCD[minor])
         self.store = self.cluster.dir / "host/etc/gardener/local-backupbuckets" / BUCKET
         self.restored_count = 0
         self.compactions = []
@@ -269,6 +271,30 @@ class OneMember(unittest.TestCase):
             backed.check(self)
         fulls = [name for name in backed.names() if name.startswith("Full-")]
         self.assertEqual(len(fulls), 1, backed.names())
+
+
+    def test_what_only_the_steward_holds_survives_the_data(self):
+        backed = Backed(1, sorted(ETCD)[-1], period="30s")
+        self.addCleanup(backed.close)
+        backed.start()
+        writes = Writes(backed, random.Random(SEED + 2))
+        writes.run(20)
+        backed.await_backed_up(backed.revision())
+        writes.run(10)
+        revision = backed.revision()
+        expected = backed.keys(revision)
+        time.sleep(1)
+        backed.cluster.stop_etcd("main-0")
+        self.assertLess(backed.reported(), revision)
+        shutil.rmtree(backed.cluster.data("main-0") / "member")
+        backed.cluster.kill_etcd("main-0")
+        wait_for("the restoration", lambda: "RestorationSucceeded" in backed.cluster.reasons("main-0"), 120)
+        self.assertEqual(backed.revision(), revision, backed.names())
+        self.assertEqual(backed.keys(revision), expected)
+        # What is written from here on is what a later restoration gives.
+        for _ in range(2):
+            writes.run(20)
+            backed.check(self)
 
 
 class Bucket:

@@ -15,8 +15,7 @@ public:
             return State::no_store;
         }
         // One that starts or tries again answers itself: its error says more than another member.
-        return snapshotter_.view().state == SnapshotterState::stopped ? State::elsewhere
-                                                                      : State::here;
+        return snapshotter_.leads() ? State::here : State::elsewhere;
     }
     Result<SnapshotRecord> full(Call& call, bool final, std::chrono::nanoseconds timeout) override {
         return snapshotter_.request_full(call, final, timeout);

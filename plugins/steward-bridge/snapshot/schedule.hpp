@@ -17,6 +17,9 @@
 
 namespace capstan::steward {
 
+// By more than that a wall clock is set back, not adjusted: what was planned is planned anew.
+inline constexpr std::chrono::minutes kClockStep{1};
+
 class Schedule {
 public:
     // Errors: invalid, names the field and what it may hold; unsupported (another time zone).

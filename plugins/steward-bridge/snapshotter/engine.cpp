@@ -59,6 +59,7 @@ Result<MonotonicTime> SnapshotEngine::step() {
     CAPSTAN_TRY(parts_.guard());
     take_asks();
     const Moment now = moment();
+    plan_.follow_clock(now, parts_.pace.chance());
     const Action action = plan_.next(now);
     if (action.step == Step::wait) {
         if (!watch_) {
@@ -111,18 +112,55 @@ Guard SnapshotEngine::guard_until(MonotonicTime deadline) const {
     };
 }
 
+// Who asked is told why: until a look succeeds nothing is taken.
+Result<void> SnapshotEngine::look_failed(std::string_view what, const Error& error) {
+    answer(full_asks_, fail(with_context(error, what)));
+    answer(delta_asks_, fail(with_context(error, what)));
+    plan_.look_again();
+    plan_.failed(moment(), parts_.pace.chance());
+    return failed(what, error);
+}
+
+// What is continued has to be whole. What it builds on was read back before it was continued.
+Result<bool> SnapshotEngine::verify_newest(const StoredChain& chain) {
+    SnapshotRecord newest = chain.deltas.empty() ? *chain.full : chain.deltas.back();
+    const SnapshotFacts known = parts_.face.view().facts;
+    if (known.newest() != nullptr && known.newest()->key() == newest.key()) {
+        return true;  // in an earlier term
+    }
+    const auto whole =
+        parts_.vault.verify(newest, guard_until(parts_.now() + config_.snapshot_timeout));
+    if (!whole && whole.error().code != Code::invalid) {
+        return fail(with_context(whole.error(), newest.key()));
+    }
+    if (!whole) {
+        parts_.metrics.failed(whole.error().code);
+        parts_.log(LogLevel::warn,
+                   "the newest snapshot is damaged and is not continued",
+                   {{"name", newest.name}, {"error", whole.error().message}});
+    }
+    return whole.has_value();
+}
+
 Result<void> SnapshotEngine::look() {
     const auto listing = parts_.vault.list();
     if (!listing) {
-        plan_.failed(moment(), parts_.pace.chance());
-        return failed("reading the store", listing.error());
+        return look_failed("reading the store", listing.error());
     }
     const auto head = parts_.etcd.head(true);
     if (!head) {
-        plan_.failed(moment(), parts_.pace.chance());
-        return failed("asking etcd for its revision", head.error());
+        return look_failed("asking etcd for its revision", head.error());
     }
     StoredChain chain = stored_chain(listing.value());
+    if (plan_.would_continue(chain, head.value().revision, moment())) {
+        const auto whole = verify_newest(chain);
+        if (!whole) {
+            return look_failed("reading back what is stored", whole.error());
+        }
+        if (!whole.value()) {
+            return ok();  // the next look does not see it
+        }
+    }
     const FullReason reason =
         plan_.looked(chain, head.value().revision, moment(), parts_.pace.chance());
     parts_.log(LogLevel::info,
@@ -151,6 +189,7 @@ Result<void> SnapshotEngine::start_buffer(std::int64_t start) {
                 DeltaBuffer::create(start, options, parts_.digests, [this](std::int64_t id) {
                     return lease_ttl(id);
                 }));
+    leases_gone_.clear();
     return ok();
 }
 
@@ -179,6 +218,9 @@ Result<void> SnapshotEngine::take_full(FullReason reason) {
     final_asked_ = false;
     if (!taken) {
         answer(full_asks_, fail(taken.error()));
+        if (plan_.chain_broken()) {
+            answer(delta_asks_, fail(taken.error()));  // none before a full
+        }
         plan_.full_failed(moment(), parts_.pace.chance());
         return failed("full snapshot", taken.error());
     }

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,9 @@ public:
     // it waits for that itself, for a slice. Errors: cancelled (the term is over); everything else
     // is reported and tried again.
     Result<MonotonicTime> step();
+    // The etcd that was watched is gone: what only this process still knows of it is stored, tried
+    // once. Nothing follows.
+    void close();
 
 private:
     using Asks = std::vector<std::shared_ptr<Snapshotter::Ask>>;
@@ -59,6 +63,8 @@ private:
     void take_asks();
     Result<void> carry_out(const Action& action);
     Result<void> look();
+    Result<void> look_failed(std::string_view what, const Error& error);
+    Result<bool> verify_newest(const StoredChain& chain);
     Result<void> take_full(FullReason reason);
     Result<void> open_watch();
     Result<void> read_watch(MonotonicTime until);
@@ -87,9 +93,12 @@ private:
     std::unique_ptr<DeltaBuffer> buffer_;  // what follows sealed_, or the stored chain
     std::optional<SealedDelta> sealed_;    // not stored yet
     std::unique_ptr<WatchStream> watch_;
+    bool heard_{false};  // anything of watch_ since it was opened
     Asks full_asks_, delta_asks_;
     bool final_asked_{false};
     std::map<std::int64_t, std::int64_t> leases_;  // granted seconds, by id
+    std::set<std::int64_t> leases_gone_;           // of buffer_
+    MonotonicTime ask_leases_from_{};
     bool stored_since_collect_{true};
     std::optional<MonotonicTime> collected_at_, uploads_collected_at_;
     std::string last_problem_, watch_problem_;

@@ -10,9 +10,19 @@ std::optional<std::int64_t> SnapshotEngine::lease_ttl(std::int64_t id) {
     if (const auto known = leases_.find(id); known != leases_.end()) {
         return known->second;
     }
+    // Each question may take as long as a call is allowed to: an etcd that does not answer must not
+    // hold up everything else.
+    if (leases_gone_.contains(id) || parts_.now() < ask_leases_from_ || !parts_.guard()) {
+        return std::nullopt;
+    }
     const auto ttl = parts_.etcd.lease_ttl(id);
-    if (!ttl || !ttl.value()) {
-        return std::nullopt;  // gone, or asked again with the next change
+    if (!ttl) {
+        ask_leases_from_ = parts_.now() + config_.connection_timeout;
+        return std::nullopt;  // asked again with a later change
+    }
+    if (!ttl.value()) {
+        leases_gone_.insert(id);
+        return std::nullopt;
     }
     if (leases_.size() >= kLeasesKnownMax) {
         leases_.clear();
@@ -26,6 +36,7 @@ Result<void> SnapshotEngine::open_watch() {
         return lost_watch(opened.error());
     }
     watch_ = std::move(opened).value();
+    heard_ = false;
     plan_.watch_opened(moment());
     return ok();
 }
@@ -61,6 +72,7 @@ Result<void> SnapshotEngine::read_watch(MonotonicTime until) {
 
 Result<void> SnapshotEngine::take_in(const WatchMessage& message) {
     plan_.heard(moment());
+    heard_ = true;
     const bool was_empty = buffer_->empty();
     std::size_t at = 0;
     do {
@@ -92,14 +104,24 @@ Result<void> SnapshotEngine::take_in(const WatchMessage& message) {
 }
 
 Result<void> SnapshotEngine::check_watch() {
-    const auto head = parts_.etcd.head(false);
+    auto head = parts_.etcd.head(false);
+    if (head && head.value().revision < buffer_->reached()) {
+        head = parts_.etcd.head(true);  // the member itself may be behind for a moment
+    }
     if (!head) {
         plan_.failed(moment(), parts_.pace.chance());
         watch_.reset();
         return failed("asking etcd for its revision", head.error());
     }
+    if (head.value().revision < buffer_->reached()) {
+        // It was set back: the watch would wait for what was once, and that is nowhere else now.
+        close();
+        plan_.look_again();
+        return ok();
+    }
     if (head.value().revision <= buffer_->reached()) {
         plan_.heard(moment());
+        heard_ = true;
         return ok();
     }
     parts_.log(LogLevel::warn,
@@ -138,6 +160,7 @@ Result<void> SnapshotEngine::catch_up() {
             return fail(Code::unavailable, watch_problem_);
         }
     }
+    heard_ = heard_ || goal > 0;
     return ok();
 }
 
@@ -154,8 +177,13 @@ Result<void> SnapshotEngine::flush() {
     }
     if (!sealed_ && buffer_->empty()) {
         facts_.reached = std::max(facts_.reached, buffer_->reached());
-        plan_.flushed(moment());
-        confirm();
+        // Without a watch that works nobody knows whether there is nothing.
+        if (watch_ && heard_) {
+            plan_.flushed(moment());
+            confirm();
+        } else {
+            plan_.nothing_flushed(moment());
+        }
         // Catching up may have stored some already.
         answer(delta_asks_,
                facts_.deltas.size() > deltas ? std::optional(facts_.deltas.back()) : std::nullopt);
@@ -173,6 +201,17 @@ Result<void> SnapshotEngine::flush() {
         answer(delta_asks_, std::optional(facts_.deltas.back()));
     }
     return ok();
+}
+
+void SnapshotEngine::close() {
+    watch_.reset();
+    if (!parts_.guard() || !plan_.has_looked() || plan_.chain_broken()) {
+        return;
+    }
+    bool stored = true;
+    while (stored && (sealed_ || (!buffer_->empty() && buffer_->settled()))) {
+        stored = seal() && store_sealed() && !sealed_ && plan_.has_looked();
+    }
 }
 
 // Requires: sealed already, or something to seal.

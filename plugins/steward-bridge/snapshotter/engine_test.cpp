@@ -82,7 +82,7 @@ protected:
         SnapshotRecord record;
         record.last_revision = revision;
         record.created = created;
-        ASSERT_TRUE(write_object(store, "p/v2/" + snapshot_name(record), "x"));
+        ASSERT_TRUE(write_object(store, "p/v2/" + snapshot_name(record), testing_database("x")));
     }
     bool said(std::string_view text) const {
         return std::find(logs.begin(), logs.end(), text) != logs.end();
@@ -264,9 +264,18 @@ TEST_F(EngineTest, AnEtcdThatIsAwayForLongIsTrouble) {
     EXPECT_NE(answer(asked)->error().message.find("refused"), std::string::npos);
     run(seconds(10));
     EXPECT_EQ(face.view().state, SnapshotterState::failing);
+    const auto observed = face.view().facts.observed_at;
+    const int before = confirmed;
+    for (int period = 0; period < 12; ++period) {
+        run(seconds(10));
+        EXPECT_EQ(face.view().state, SnapshotterState::failing);
+    }
+    EXPECT_EQ(face.view().facts.observed_at, observed);  // nobody knows what there is by now
+    EXPECT_EQ(confirmed, before);
     etcd.failures.clear();
-    run(minutes(1));
+    run(minutes(3));
     EXPECT_EQ(face.view().state, SnapshotterState::running);
+    EXPECT_GT(face.view().facts.observed_at, observed);
 }
 
 TEST_F(EngineTest, AWatchThatFellSilentIsOpenedAgain) {
@@ -279,6 +288,19 @@ TEST_F(EngineTest, AWatchThatFellSilentIsOpenedAgain) {
     etcd.silent = false;
     run(seconds(25));
     EXPECT_EQ(stored().size(), 2u);
+}
+
+TEST_F(EngineTest, AnEtcdThatStandsBeforeWhatWasWatchedIsLookedAtAnew) {
+    start();
+    run(seconds(1));
+    etcd.put("a", "1");
+    run(seconds(30));
+    etcd.revision = 1;
+    etcd.log.clear();
+    run(seconds(40));
+    EXPECT_EQ(face.view().facts.full->last_revision, 1);
+    EXPECT_EQ(std::count(logs.begin(), logs.end(), "snapshots are continued"), 2);
+    EXPECT_EQ(etcd.watched.back(), 2);
 }
 
 TEST_F(EngineTest, AQuietClusterIsNotASilentWatch) {
@@ -335,6 +357,7 @@ TEST_F(EngineTest, SaysWhatLeasesWereGranted) {
     etcd.put("a", "1", 77);
     etcd.put("b", "2", 77);
     etcd.put("c", "3", 78);  // gone already
+    etcd.put("d", "4", 78);
     run(seconds(20));
     EXPECT_EQ(etcd.calls["lease"], 2);
     const auto text = read_object(store, {face.view().facts.deltas.back().key()}, 100'000);
@@ -387,6 +410,104 @@ TEST_F(EngineTest, ALargeRevisionIsFollowedByAFull) {
     EXPECT_EQ(stored(),
               (std::vector<std::string>{
                   "Full-00000000-00000001", "Full-00000000-00000002", "Incr-00000002-00000002"}));
+}
+
+TEST_F(EngineTest, AnEtcdThatDoesNotTellItsLeasesHoldsNothingUp) {
+    start();
+    run(seconds(1));
+    etcd.failures["lease"] = {Code::timeout, "silence", {}};
+    for (int i = 0; i < 50; ++i) {
+        etcd.put("a", "1", 100 + i);
+    }
+    run(seconds(1));
+    EXPECT_EQ(etcd.calls["lease"], 1);
+    etcd.failures.clear();
+    run(seconds(30));
+    etcd.ttls[200] = 60;
+    etcd.put("b", "2", 200);
+    run(seconds(1));
+    EXPECT_EQ(etcd.calls["lease"], 2);
+    etcd.put("c", "3", 300);
+    etcd.on_lease = [this] { over = true; };
+    etcd.put("d", "4", 301);
+    while (engine->step()) {
+    }
+    EXPECT_EQ(etcd.calls["lease"], 3);  // nothing is asked once the term is over
+}
+
+TEST_F(EngineTest, WhatOnlyMemoryHoldsIsStoredWhenEtcdIsGone) {
+    start();
+    run(seconds(1));
+    etcd.put("a", "1");
+    run(seconds(1));
+    over = true;
+    EXPECT_EQ(engine->step().error().code, Code::cancelled);
+    engine->close();  // the member leads no more, another one's steward goes on
+    EXPECT_EQ(stored().size(), 1u);
+    over = false;
+    etcd.failures = {{"head", {Code::unavailable, "gone", {}}},
+                     {"watch", {Code::unavailable, "gone", {}}}};
+    engine->close();
+    EXPECT_EQ(stored(),
+              (std::vector<std::string>{"Full-00000000-00000001", "Incr-00000002-00000002"}));
+    engine->close();
+    EXPECT_EQ(stored().size(), 2u);
+}
+
+TEST_F(EngineTest, ADamagedDeltaIsNotContinued) {
+    write_full(1, time.wall);
+    ASSERT_TRUE(
+        write_object(store, "p/v2/Incr-00000002-00000003-" + std::to_string(1'800'000'001), "x"));
+    for (const char* value : {"1", "2", "3"}) {
+        etcd.put("a", value);
+    }
+    start();
+    run(seconds(21));
+    EXPECT_EQ(etcd.watched, (std::vector<std::int64_t>{2}));
+    EXPECT_TRUE(said("the newest snapshot is damaged and is not continued"));
+    const SnapshotFacts facts = face.view().facts;
+    EXPECT_EQ(facts.reached, 4);
+    ASSERT_EQ(facts.deltas.size(), 1u);
+    EXPECT_EQ(facts.deltas.front().start_revision, 2);
+}
+
+TEST_F(EngineTest, WhatCannotBeReadBackIsNotReported) {
+    start();
+    run(seconds(1));
+    etcd.put("a", "1");
+    store.fail_open = Error{Code::unavailable, "no way there", {}};
+    run(minutes(1));
+    EXPECT_EQ(stored().size(), 2u);
+    EXPECT_EQ(face.view().facts.reached, 1);
+    EXPECT_EQ(face.view().state, SnapshotterState::failing);
+    engine.reset();
+    face.publish(SnapshotFacts());
+    start();  // a new term does not believe it either
+    run(minutes(1));
+    EXPECT_EQ(face.view().facts.reached, 0);
+    EXPECT_EQ(face.view().state, SnapshotterState::failing);
+    store.fail_open.reset();
+    run(minutes(3));
+    EXPECT_EQ(face.view().facts.reached, 2);
+    EXPECT_EQ(face.view().facts.deltas.size(), 1u);
+    EXPECT_EQ(stored().size(), 2u);
+}
+
+TEST_F(EngineTest, WhoAsksIsToldWhyNothingCanBeTaken) {
+    store.fail_list = Error{Code::unavailable, "no way there", {}};
+    start();
+    const auto full = ask(true), delta = ask(false);
+    run(seconds(1));
+    for (const auto& asked : {full, delta}) {
+        ASSERT_NE(answer(asked), nullptr);
+        EXPECT_NE(answer(asked)->error().message.find("no way there"), std::string::npos);
+    }
+    store.fail_list.reset();
+    etcd.failures["snapshot"] = {Code::unavailable, "no snapshot", {}};
+    const auto waiting = ask(false);  // no delta before a full
+    run(seconds(1));
+    ASSERT_NE(answer(waiting), nullptr);
+    EXPECT_EQ(answer(waiting)->error().message, "no snapshot");
 }
 
 TEST_F(EngineTest, CollectsOnlyWhenThereIsSomethingNew) {

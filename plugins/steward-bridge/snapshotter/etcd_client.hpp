@@ -38,6 +38,7 @@ struct WatchMessage {
     std::unique_ptr<const json::Value> document;
 };
 
+// Lives no longer than the client it is of.
 class WatchStream {
 public:
     virtual ~WatchStream() = default;

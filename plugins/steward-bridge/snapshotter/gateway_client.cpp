@@ -63,8 +63,18 @@ private:
 
 class GatewayWatch final : public WatchStream {
 public:
-    explicit GatewayWatch(Lines lines) : lines_(std::move(lines)) {}
+    GatewayWatch(Lines lines, std::string& token) : lines_(std::move(lines)), token_(token) {}
     Result<bool> next(WatchMessage& message, MonotonicTime until) override {
+        auto got = read(message, until);
+        if (!got) {
+            // An answer of 200 may say that the token is no good any more, in many words.
+            token_.clear();
+        }
+        return got;
+    }
+
+private:
+    Result<bool> read(WatchMessage& message, MonotonicTime until) {
         CAPSTAN_TRY(const std::optional<std::string_view> line, lines_.next(until));
         if (!line) {
             return false;
@@ -73,8 +83,8 @@ public:
         return true;
     }
 
-private:
     Lines lines_;
+    std::string& token_;  // of the client, which outlives it
 };
 
 class GatewaySnapshot final : public Source {
@@ -255,7 +265,7 @@ Result<std::unique_ptr<WatchStream>> GatewayClient::watch(std::int64_t start) {
     };
     CAPSTAN_TRY(HttpStream stream, open("/v3/watch", json::dump(create)));
     return std::unique_ptr<WatchStream>(
-        std::make_unique<GatewayWatch>(Lines(call_, std::move(stream))));
+        std::make_unique<GatewayWatch>(Lines(call_, std::move(stream)), token_));
 }
 
 Result<std::optional<std::int64_t>> GatewayClient::lease_ttl(std::int64_t id) {

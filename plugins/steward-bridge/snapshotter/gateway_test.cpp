@@ -253,6 +253,32 @@ TEST_F(GatewayClientTest, LogsInAgainWhenItsTokenIsForgotten) {
               2);
 }
 
+TEST_F(GatewayClientTest, LogsInAgainAfterAWatchThatEnded) {
+    replies["/v3/auth/authenticate"] = {200, R"({"token":"t1"})"};
+    replies["/v3/watch"] = {200,
+                            R"({"result":{"created":true,"canceled":true,"cancel_reason":)"
+                            R"("rpc error: code = Unauthenticated desc = invalid auth token"}})"
+                            "\n"};
+    SnapshotterConfig config;
+    config.username = "backup";
+    with_client(
+        [](GatewayClient& client) {
+            for (int i = 0; i < 2; ++i) {
+                WatchMessage message;
+                auto watch = client.watch(7);
+                ASSERT_TRUE(watch);
+                EXPECT_FALSE(watch.value()->next(message, kNever));
+            }
+        },
+        config);
+    EXPECT_EQ(std::count_if(sent.begin(),
+                            sent.end(),
+                            [](const std::string& line) {
+                                return line.find("authenticate") != std::string::npos;
+                            }),
+              2);
+}
+
 TEST_F(GatewayClientTest, TellsALeaseThatIsGone) {
     replies["/v3/lease/timetolive"] = {200, R"({"ID":"7","TTL":"-1"})"};
     with_client([this](GatewayClient& client) {

@@ -94,6 +94,7 @@ SnapshotPlan::SnapshotPlan(const SnapshotterConfig& config, Schedule schedule, M
 // The next time of the schedule, and by chance a little later, so that many clusters do not come
 // to one store in the same second.
 void SnapshotPlan::plan_full(Moment now, double chance) {
+    planned_at_ = now.wall;
     next_full_ = schedule_.next_after(now.wall);
     if (next_full_) {
         *next_full_ += share(config_.jitter, chance);
@@ -206,8 +207,12 @@ void SnapshotPlan::heard(Moment now) {
 }
 
 void SnapshotPlan::flushed(Moment now) {
-    flush_now_ = false;
     failures_ = 0;
+    nothing_flushed(now);
+}
+
+void SnapshotPlan::nothing_flushed(Moment now) {
+    flush_now_ = false;
     next_flush_ = now.mono + config_.delta_period;
 }
 
@@ -223,6 +228,12 @@ void SnapshotPlan::look_again() {
 void SnapshotPlan::failed(Moment now, double chance) {
     watching_ = false;
     retry_at_ = pause_until(failures_++, now, chance);
+}
+
+void SnapshotPlan::follow_clock(Moment now, double chance) {
+    if (next_full_ && now.wall + kClockStep < planned_at_) {
+        plan_full(now, chance);
+    }
 }
 
 void SnapshotPlan::hurry() {

@@ -75,6 +75,10 @@ public:
 
     Action next(Moment now) const;
 
+    // looked() would find nothing that is missing.
+    bool would_continue(const StoredChain& chain, std::int64_t head, Moment now) const {
+        return why_full(chain, head, now.wall, schedule_) == FullReason::none;
+    }
     // Gives why a full is needed at once, if one is.
     FullReason looked(const StoredChain& chain, std::int64_t head, Moment now, double chance);
     void want_full(FullReason reason);  // in addition to the schedule
@@ -86,14 +90,18 @@ public:
     void watch_closed() { watching_ = false; }
     // Everything that was watched is stored; also when there was nothing.
     void flushed(Moment now);
+    void nothing_flushed(Moment now);         // and perhaps there was something
     void flush_soon() { flush_now_ = true; }  // over the memory limit, or asked for
     void collected(Moment now);
     void look_again();  // the store is not what was thought
     // Any step but a full one: all is tried again later, after longer and longer pauses.
     void failed(Moment now, double chance);
     void hurry();  // somebody asks now: no pause is waited for
+    // The wall clock may have been set back since a full was planned: then it is planned anew.
+    void follow_clock(Moment now, double chance);
 
     bool has_looked() const { return looked_; }
+    bool chain_broken() const;  // deltas would continue nothing
     // Of failures since the last success; 0: all is well.
     std::int64_t failures() const { return failures_ + full_failures_; }
     std::optional<WallTime> next_full() const { return next_full_; }
@@ -102,13 +110,13 @@ private:
     void plan_full(Moment now, double chance);
     MonotonicTime pause_until(std::int64_t failures, Moment now, double chance) const;
     Action next_of_deltas(Moment now, MonotonicTime& until) const;
-    bool chain_broken() const;  // deltas would continue nothing
 
     const SnapshotterConfig config_;
     const Schedule schedule_;
     bool looked_{false};
     FullReason wanted_{FullReason::none};
     std::optional<WallTime> next_full_;
+    WallTime planned_at_{};
     bool watching_{false};
     bool flush_now_{false};
     MonotonicTime next_flush_{}, next_collect_{}, heard_{};

@@ -175,6 +175,14 @@ TEST(SnapshotPlan, TakesAFullWhenTheScheduleSaysSo) {
     EXPECT_EQ(plan.next(after(minutes(65))).reason, FullReason::scheduled);
 }
 
+TEST(SnapshotPlan, AClockThatIsSetBackDoesNotPutOffTheNextFull) {
+    SnapshotPlan plan = steady();
+    plan.follow_clock({after(minutes(1)).mono, kNow - seconds(30)}, 0);  // adjusted
+    EXPECT_EQ(plan.next_full(), kNow + hours(1));
+    plan.follow_clock({after(minutes(1)).mono, kNow - hours(24)}, 0);
+    EXPECT_EQ(plan.next_full(), kNow - hours(24) + hours(1));
+}
+
 TEST(SnapshotPlan, WithoutDeltasOnlyWaitsForFulls) {
     SnapshotterConfig config;
     config.delta_period = {};

@@ -5,6 +5,10 @@
 #include "plugins/steward-bridge/snapshotter/gateway_client.hpp"
 #include "plugins/steward-bridge/snapshotter/report.hpp"
 #include "plugins/steward-bridge/store/host_transport.hpp"
+#include "plugins/steward-bridge/stream/digest.hpp"
+
+#include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -34,6 +38,13 @@ void resolve_directory(SnapshotterConfig& config, const PodMap& map) {
     config.home.clear();
 }
 
+std::string make_process_name() {
+    char raw[8];
+    return ::getrandom(raw, sizeof raw, 0) == static_cast<ssize_t>(sizeof raw)
+               ? to_hex({raw, sizeof raw})
+               : std::to_string(::getpid());
+}
+
 }  // namespace
 
 SnapshotService::SnapshotService(const HostTables& host,
@@ -43,6 +54,7 @@ SnapshotService::SnapshotService(const HostTables& host,
     : member_(member),
       face_(face),
       defaults_(std::move(defaults)),
+      process_(make_process_name()),
       metrics_(host),
       digests_(host) {}
 
@@ -113,8 +125,12 @@ Result<void> SnapshotService::run(Call& call) {
         look_at_orders(call);
         const Snapshotter::Orders orders = face_.orders();
         if (orders.config && orders.config->backups() && orders.role == Role::leader) {
-            CAPSTAN_TRY(lead(call, orders));
-            report();
+            if (face_.begin_work(orders.term)) {
+                const Result<void> led = lead(call, orders);
+                face_.end_work();
+                CAPSTAN_TRY(led);
+                report();
+            }
             continue;
         }
         if (!orders.config && !orders_problem_.empty()) {
@@ -158,10 +174,13 @@ Result<void> SnapshotService::lead(Call& call, const Snapshotter::Orders& orders
         return ok();
     }
     GatewayClient etcd(call, orders.etcd, config);
-    Vault vault({*store.value(), digests_, pace, config.store.prefix, member_.identity().member});
+    Vault vault(
+        {*store.value(), digests_, pace, config.store.prefix, member_.identity().member, process_});
     CAPSTAN_TRY(Schedule schedule, Schedule::parse(config.schedule));
-    const Guard guard = [this, &call, term = orders.term]() -> Result<void> {
-        if (call.cancelled() || face_.term() != term) {
+    bool closing = false;
+    const Guard guard = [this, &call, &closing, term = orders.term]() -> Result<void> {
+        const bool goes_on = closing ? face_.etcd_gone() : face_.term() == term;
+        if (call.cancelled() || !goes_on) {
             return fail(Code::cancelled,
                         "the member no longer leads, its configuration has changed, or its "
                         "steward stops");
@@ -188,8 +207,13 @@ Result<void> SnapshotService::lead(Call& call, const Snapshotter::Orders& orders
         look_at_orders(call);
         report();
         const Result<MonotonicTime> idle = engine.step();
+        if (!idle && guard()) {
+            return idle.error();
+        }
         if (!idle) {
-            return guard() ? Result<void>(idle.error()) : Result<void>(ok());
+            closing = true;
+            engine.close();
+            return ok();
         }
         if (idle.value() > call.now() &&
             !wait(call, std::min(idle.value(), call.now() + kOrdersPeriod))) {

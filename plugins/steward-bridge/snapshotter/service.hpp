@@ -45,6 +45,7 @@ private:
     Member& member_;
     Snapshotter& face_;
     const SnapshotterConfig defaults_;
+    const std::string process_;  // as in VaultParts
     SnapshotMetrics metrics_;
     HostDigests digests_;
     SnapshotLeases leases_;

@@ -1,9 +1,7 @@
 #include "plugins/steward-bridge/snapshotter/service.hpp"
 
 #include "plugins/steward-bridge/snapshotter/testing_call.hpp"
-#include "plugins/steward-bridge/stream/base64.hpp"
-#include "plugins/steward-bridge/stream/testing_digest.hpp"
-#include "plugins/steward-bridge/stream/testing_streams.hpp"
+#include "plugins/steward-bridge/snapshotter/testing_etcd.hpp"
 
 #include <gtest/gtest.h>
 
@@ -24,25 +22,28 @@ protected:
     ServiceTest() {
         std::string name = (fs::temp_directory_path() / "capstan-service-XXXXXX").string();
         directory = ::mkdtemp(name.data());
-        host.on_http([this](const json::Value& request, std::string_view) {
-            return etcd(std::string(json::View(request)["url"].string_or("")));
+        host.on_http([this](const json::Value& request, std::string_view body) {
+            return etcd(std::string(json::View(request)["url"].string_or("")), body);
         });
     }
     ~ServiceTest() override { fs::remove_all(directory); }
 
-    // An etcd at revision 7 that ends every watch at once.
-    static capstan::testing::HttpReply etcd(const std::string& url) {
+    // An etcd at revision 7 that ends every watch at once, one from 8 on after a change.
+    static capstan::testing::HttpReply etcd(const std::string& url, std::string_view body) {
         capstan::testing::HttpReply reply;
+        if (url.ends_with("/v3/watch") &&
+            body.find(R"("start_revision":"8")") != std::string_view::npos) {
+            reply.body = R"({"result":{"header":{"revision":"8"},"events":[{"kv":{"key":"YQ==",)"
+                         R"("create_revision":"8","mod_revision":"8","version":"1"}}]}})"
+                         "\n";
+        }
         if (url.ends_with("/v3/kv/range")) {
             reply.body = R"({"header":{"revision":"7"}})";
         } else if (url.ends_with("/v3/maintenance/status")) {
             reply.body = R"({"header":{"member_id":"1","cluster_id":"2"},"leader":"1"})";
         } else if (url.ends_with("/v3/maintenance/snapshot")) {
-            TestingDigests digests;
-            std::string database = noise(1024, 3);
-            const auto digest = sha256_of(digests, bytes_of(database));
-            database.append(reinterpret_cast<const char*>(digest.value().data()), 32);
-            reply.body = R"({"result":{"blob":")" + to_base64(database) + "\"}}\n";
+            reply.body =
+                R"({"result":{"blob":")" + to_base64(testing_database(noise(1024, 3))) + "\"}}\n";
         }
         return reply;
     }
@@ -95,6 +96,26 @@ TEST_F(ServiceTest, TakesAFullIntoTheConfiguredStoreAndReportsIt) {
     const BackupReport report = member.backup_report();
     ASSERT_TRUE(report.snapshots);
     EXPECT_EQ(report.snapshots->last_full->end_revision, 7);
+}
+
+TEST_F(ServiceTest, WhenEtcdStartsAnewStoresWhatItHoldsThenNothingMore) {
+    put_configuration(local_store());
+    face.on_role(Role::leader);
+    bool busy = false;
+    std::size_t stored_before = 0;
+    host.at(host.now() + seconds(5), [&] {
+        busy = !face.at_rest();
+        stored_before = stored().size();
+        face.end_term();
+    });
+    run(seconds(30));
+    EXPECT_TRUE(busy);
+    EXPECT_EQ(stored_before, 1u);
+    const std::vector<std::string> names = stored();
+    EXPECT_EQ(names.size(), 2u);
+    EXPECT_EQ(std::count(names.begin(), names.end(), "Incr-00000008-00000008"), 1);
+    EXPECT_TRUE(face.at_rest());
+    EXPECT_EQ(face.view().state, SnapshotterState::stopped);
 }
 
 TEST_F(ServiceTest, AFollowerStoresNothing) {

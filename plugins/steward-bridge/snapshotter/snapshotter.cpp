@@ -133,6 +133,7 @@ void Snapshotter::on_role(Role role) {
             return;
         }
         const bool matters = role == Role::leader || orders_.role == Role::leader;
+        etcd_gone_ = role == Role::unknown && (orders_.role == Role::leader || etcd_gone_);
         orders_.role = role;
         if (!matters) {
             return;
@@ -140,6 +141,40 @@ void Snapshotter::on_role(Role role) {
         orders_.term = term_.fetch_add(1, std::memory_order_acq_rel) + 1;
     }
     wake_.notify();
+}
+
+void Snapshotter::end_term() {
+    {
+        const std::lock_guard lock(mutex_);
+        if (orders_.role == Role::leader) {
+            etcd_gone_ = true;
+            unknown_in_a_row_ = 0;
+            orders_.term = term_.fetch_add(1, std::memory_order_acq_rel) + 1;
+        }
+        orders_.role = Role::unknown;
+    }
+    wake_.notify();
+}
+
+bool Snapshotter::at_rest() const {
+    const std::lock_guard lock(mutex_);
+    return !working_;
+}
+
+bool Snapshotter::begin_work(std::uint64_t term) {
+    const std::lock_guard lock(mutex_);
+    working_ = orders_.term == term;
+    return working_;
+}
+
+void Snapshotter::end_work() {
+    const std::lock_guard lock(mutex_);
+    working_ = false;
+}
+
+bool Snapshotter::etcd_gone() const {
+    const std::lock_guard lock(mutex_);
+    return etcd_gone_;
 }
 
 void Snapshotter::configure(std::optional<SnapshotterConfig> config, EtcdAccess etcd) {

@@ -98,6 +98,11 @@ public:
     // Told after each look at etcd; the same again costs nothing. What is under way stops at once
     // when the member no longer leads.
     void on_role(Role role);
+    // The member's etcd is started anew, so it leads nothing until it answers: the term ends at
+    // once, without the patience of on_role().
+    void end_term();
+    // Nothing of an earlier term comes into the store any more.
+    bool at_rest() const;
     // nullopt: not known (yet). A change starts the service anew.
     void configure(std::optional<SnapshotterConfig> config, EtcdAccess etcd);
 
@@ -120,6 +125,12 @@ public:
     Orders orders() const;
     std::uint64_t term() const noexcept { return term_.load(std::memory_order_acquire); }
     Token& wake() noexcept { return wake_; }
+    // Not at rest from the first to the second. False: the term is over already.
+    bool begin_work(std::uint64_t term);
+    void end_work();
+    // The last term ended without an answer of etcd, and there was none since: what the term held
+    // in memory is nowhere else, if the data is lost, too.
+    bool etcd_gone() const;
     // Errors: as request_full, at once.
     Result<std::shared_ptr<Ask>> enqueue(bool full, bool final);
     std::shared_ptr<Ask> take_ask();  // nullptr: none
@@ -143,6 +154,7 @@ private:
     SnapshotterView view_;
     std::deque<std::shared_ptr<Ask>> asks_;
     int unknown_in_a_row_{0};
+    bool working_{false}, etcd_gone_{false};
 };
 
 }  // namespace capstan::steward

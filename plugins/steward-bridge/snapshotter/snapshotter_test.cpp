@@ -90,6 +90,34 @@ TEST_F(SnapshotterTest, ASlowMomentOfEtcdEndsNoTerm) {
     EXPECT_FALSE(face.leads());
 }
 
+TEST_F(SnapshotterTest, AStartOfEtcdEndsTheTermAtOnce) {
+    face.configure(config, {});
+    face.on_role(Role::leader);
+    const std::uint64_t term = face.term();
+    EXPECT_TRUE(face.at_rest());
+    EXPECT_TRUE(face.begin_work(term));
+    face.end_term();
+    EXPECT_NE(face.term(), term);
+    EXPECT_FALSE(face.leads());
+    EXPECT_TRUE(face.etcd_gone());
+    EXPECT_FALSE(face.at_rest());  // what the term holds is still being stored
+    face.end_work();
+    EXPECT_TRUE(face.at_rest());
+    EXPECT_FALSE(face.begin_work(term));  // who was about to begin
+    EXPECT_TRUE(face.at_rest());
+    face.on_role(Role::unknown);
+    EXPECT_TRUE(face.etcd_gone());
+    face.on_role(Role::leader);
+    EXPECT_FALSE(face.etcd_gone());
+    EXPECT_TRUE(face.leads());
+    for (int looks = 0; looks < kUnknownRolesMax; ++looks) {
+        face.on_role(Role::unknown);
+    }
+    EXPECT_TRUE(face.etcd_gone());
+    face.on_role(Role::follower);
+    EXPECT_FALSE(face.etcd_gone());
+}
+
 TEST_F(SnapshotterTest, ItsViewChangesOnlyWithWhatIsSaid) {
     face.publish(SnapshotterState::running, "", "");
     const std::uint64_t version = face.view().version;

@@ -32,6 +32,14 @@ public:
     }
 };
 
+// A database with the digest that etcd ends it with.
+inline std::string testing_database(std::string content) {
+    TestingDigests digests;
+    content.resize((content.size() + 511) / 512 * 512);
+    const auto digest = sha256_of(digests, bytes_of(content));
+    return content.append(reinterpret_cast<const char*>(digest.value().data()), 32);
+}
+
 class FakeEtcd final : public EtcdClient {
 public:
     explicit FakeEtcd(TestingTime& time) : time_(time) {}
@@ -66,10 +74,8 @@ public:
     }
     Result<EtcdSnapshot> snapshot() override {
         CAPSTAN_TRY(enter("snapshot"));
-        std::string database = "revision " + std::to_string(revision) + " " + noise(9000, 7);
-        database.resize((database.size() + 511) / 512 * 512);
-        const auto digest = sha256_of(digests_, bytes_of(database));
-        database.append(reinterpret_cast<const char*>(digest.value().data()), 32);
+        std::string database =
+            testing_database("revision " + std::to_string(revision) + " " + noise(9000, 7));
         if (damaged_snapshot) {
             database[100] = static_cast<char>(~database[100]);
         }
@@ -85,6 +91,9 @@ public:
         return std::unique_ptr<WatchStream>(std::make_unique<Watch>(*this, start));
     }
     Result<std::optional<std::int64_t>> lease_ttl(std::int64_t id) override {
+        if (on_lease) {
+            on_lease();
+        }
         CAPSTAN_TRY(enter("lease"));
         const auto found = ttls.find(id);
         return found == ttls.end() ? std::optional<std::int64_t>() : std::optional(found->second);
@@ -101,7 +110,7 @@ public:
     std::map<std::string, Error> failures;    // by operation, until erased
     std::map<std::string, int> calls;
     std::vector<std::int64_t> watched;
-    std::function<void()> on_snapshot;
+    std::function<void()> on_snapshot, on_lease;
     std::optional<Error> cut;  // the open watch ends with it, once
 
 private:
@@ -114,6 +123,14 @@ private:
             }
             if (next_ <= etcd_.compacted && next_ <= etcd_.revision) {
                 return fail(Code::expired, "compacted");
+            }
+            if (!etcd_.silent && !created_) {
+                created_ = true;
+                CAPSTAN_TRY(
+                    message,
+                    parse_watch_line(R"({"result":{"header":{"revision":")" +
+                                     std::to_string(etcd_.revision) + R"("},"created":true}})"));
+                return true;
             }
             const auto found = etcd_.log.find(next_);
             if (etcd_.silent || found == etcd_.log.end()) {
@@ -135,6 +152,7 @@ private:
     private:
         FakeEtcd& etcd_;
         std::int64_t next_;
+        bool created_{false};
     };
 
     Result<void> enter(const std::string& operation) {
@@ -144,7 +162,6 @@ private:
     }
 
     TestingTime& time_;
-    TestingDigests digests_;
 };
 
 }  // namespace capstan::steward
