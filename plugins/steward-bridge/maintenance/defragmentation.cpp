@@ -130,6 +130,7 @@ void DefragmentationPlan::follow(const std::string& schedule, WallTime now) {
         return;
     }
     text_ = schedule;
+    looked_at_ = now;
     schedule_.reset();
     next_.reset();
     due_.reset();
@@ -143,6 +144,10 @@ void DefragmentationPlan::follow(const std::string& schedule, WallTime now) {
 }
 
 std::optional<WallTime> DefragmentationPlan::due(WallTime now) {
+    if (next_ && now + kClockStep < looked_at_) {
+        next_ = schedule_->next_after(now);  // the clock was set back
+    }
+    looked_at_ = now;
     while (next_ && *next_ <= now) {
         due_ = next_;
         next_ = schedule_->next_after(*next_);

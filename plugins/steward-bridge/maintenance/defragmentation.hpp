@@ -59,6 +59,7 @@ private:
     std::optional<Schedule> schedule_;
     std::optional<WallTime> next_;
     std::optional<WallTime> due_;
+    WallTime looked_at_{};
 };
 
 // True when every member of `others` (EtcdMember objects) has been defragmented since `slot`, so

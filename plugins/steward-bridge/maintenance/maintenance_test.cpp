@@ -260,6 +260,10 @@ TEST(Plan, IsDueOncePerSlotAndFollowsAChange) {
     plan.follow("30 * * * *", noon + 5h);
     EXPECT_FALSE(plan.due(noon + 5h)) << "another schedule begins anew";
     EXPECT_EQ(plan.next(), noon + 5h + 30min);
+    EXPECT_FALSE(plan.due(noon + 5h - 30s));
+    EXPECT_EQ(plan.next(), noon + 5h + 30min) << "a clock that is adjusted";
+    EXPECT_FALSE(plan.due(noon - 24h));
+    EXPECT_EQ(plan.next(), noon - 24h + 30min) << "a clock that was set back";
 }
 
 TEST_F(Scheduled, RunsAtItsTimeAndOnce) {
