@@ -96,6 +96,15 @@ TEST(JsonParse, ANumberFitsOrIsRefused) {
     }
 }
 
+TEST(JsonParse, ANumberOfManyDigitsIsTheNearestOne) {
+    const auto printed = [](std::string_view text) { return dump(parse(text).value()); };
+    EXPECT_EQ(printed("3999991999991999999999999999999"), "3.999991999992e30");
+    EXPECT_EQ(printed("3999991999992000000000000000000.0"), "3.999991999992e30");
+    EXPECT_EQ(parse("0.1000000000000000055511151231257827").value(), Value(0.1));
+    EXPECT_EQ(printed("2.2250738585072014e-308"), "2.2250738585072014e-308");
+    EXPECT_EQ(printed("123456789012345678901234567890e-10"), "12345678901234568000.0");
+}
+
 TEST(JsonParse, AnErrorSaysWhere) {
     const auto message = [](std::string_view text) { return parse(text).error().message; };
     EXPECT_EQ(message(R"({"a":1,"a":2})"), "offset 10: duplicate key \"a\"");

@@ -9,7 +9,9 @@
 #include <rapidjson/writer.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <unordered_set>
 
@@ -74,23 +76,30 @@ public:
 
     bool Null() { return put(Value()); }
     bool Bool(bool value) { return put(Value(value)); }
-    bool Int(int value) { return put(Value(value)); }
-    bool Uint(unsigned value) { return put(Value(value)); }
-    bool Int64(std::int64_t value) { return put(Value(value)); }
-    bool Uint64(std::uint64_t value) {
-        if (value <= static_cast<std::uint64_t>(INT64_MAX)) {
-            return put(Value(static_cast<std::int64_t>(value)));
+    bool Int(int) { return false; }  // numbers come as RawNumber
+    bool Uint(unsigned) { return false; }
+    bool Int64(std::int64_t) { return false; }
+    bool Uint64(std::uint64_t) { return false; }
+    bool Double(double) { return false; }
+    bool RawNumber(const char* text, rapidjson::SizeType length, bool) {
+        const char* end = text + length;
+        if (std::find_if(text, end, [](char c) { return c == '.' || c == 'e' || c == 'E'; }) ==
+            end) {
+            std::int64_t integer = 0;
+            if (std::from_chars(text, end, integer).ec == std::errc()) {
+                return put(Value(integer));
+            }
         }
-        return put(Value(static_cast<double>(value)));
-    }
-    bool Double(double value) {
-        if (!std::isfinite(value)) {  // 4e308: RapidJSON only looks at the exponent
+        double real = 0;
+        if (std::from_chars(text, end, real).ec != std::errc()) {
+            real = std::strtod(std::string(text, end).c_str(), nullptr);  // too large or too small
+        }
+        if (!std::isfinite(real)) {
             error_ = "a number that is too large";
             return false;
         }
-        return put(Value(value));
+        return put(Value(real));
     }
-    bool RawNumber(const char*, rapidjson::SizeType, bool) { return false; }
     bool String(const char* text, rapidjson::SizeType length, bool) {
         return is_whole({text, length}) && put(Value(std::string(text, length)));
     }
@@ -268,7 +277,9 @@ Result<Value> parse(std::string_view text, const ParseOptions& options) {
         !text.starts_with("\xef\xbb\xbf")) {
         return fail(Code::invalid, "offset 0: no value begins like this");
     }
-    constexpr unsigned kFlags = rapidjson::kParseIterativeFlag;
+    // RapidJSON's own numbers of many digits may be the neighbour of the nearest double.
+    constexpr unsigned kFlags =
+        rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag;
     Builder builder(options.depth_max);
     rapidjson::MemoryStream memory(text.data(), text.size());
     rapidjson::EncodedInputStream<rapidjson::UTF8<>, rapidjson::MemoryStream> input(memory);
