@@ -64,8 +64,13 @@ private:
 
 }  // namespace
 
+// The shortest end of a chunked body, "0\r\n\r\n". Beast asserts that what it has asked more of
+// behind a last chunk's "0\r\n" is at least as long.
+constexpr std::size_t kChunkEndBytes = 5;
+
 struct Http1Parser::Impl {
     std::variant<std::monostate, Collector<true>, Collector<false>> parser;
+    bool wants_more{false};  // of what was left over
 
     template <class F>
     auto visit(F f) {
@@ -102,9 +107,14 @@ Http1Parser::Step Http1Parser::parse(std::string_view input) {
         while (step.consumed < input.size() && !parser.is_done()) {
             error_code error;
             const std::string_view rest = input.substr(step.consumed);
+            if (impl_->wants_more && parser.head_complete && parser.chunked() &&
+                rest.size() < kChunkEndBytes) {
+                break;  // no chunk's head with what must follow it is shorter
+            }
             const std::size_t used =
                 parser.put(boost::asio::const_buffer(rest.data(), rest.size()), error);
             step.consumed += used;
+            impl_->wants_more = error == http::error::need_more;
             if (error == http::error::need_more) {
                 break;
             }
