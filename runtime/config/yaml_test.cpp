@@ -191,6 +191,16 @@ TEST(Yaml, WritesWhatItReads) {
     EXPECT_EQ(value_of(to_yaml(value)), value) << to_yaml(value);
 }
 
+TEST(Yaml, WritesKeysOfAnyLength) {
+    for (const std::size_t length : {998u, 1022u, 1023u, 1024u, 5000u}) {
+        json::Value inner = json::object();
+        inner.set(std::string(length, 'k'), json::list({1, 2}));
+        inner.set(std::string(length, ','), {{"a", "b"}});
+        const json::Value value = {{"in", inner}, {"items", json::list({inner, inner})}};
+        EXPECT_EQ(value_of(to_yaml(value)), value) << length;
+    }
+}
+
 TEST(Yaml, SaysWhyAFileCannotBeRead) {
     EXPECT_EQ(load_file("/nonexistent/x.yaml").error().code, Code::not_found);
     EXPECT_FALSE(load_file("/"));

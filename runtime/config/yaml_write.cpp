@@ -36,8 +36,11 @@ bool is_plain_safe(std::string_view text) {
     });
 }
 
-void append_text(std::string& out, const std::string& text) {
-    out += is_plain_safe(text) ? text : json::dump(json::Value(text));
+// Readers look no further for the ':' of a key that has no '?' before it.
+constexpr std::size_t kSimpleKeyMax = 1000;
+
+std::string text_of(const std::string& text) {
+    return is_plain_safe(text) ? text : json::dump(json::Value(text));
 }
 
 void append_value(std::string& out, const json::Value& value, std::size_t indent);
@@ -52,7 +55,13 @@ void append_object(std::string& out,
             out.append(indent, ' ');
         }
         pad = true;
-        append_text(out, key);
+        const std::string written = text_of(key);
+        if (written.size() > kSimpleKeyMax) {
+            out += "? " + written + '\n';
+            out.append(indent, ' ');
+        } else {
+            out += written;
+        }
         out += ':';
         append_value(out, value, indent);
     }
@@ -88,7 +97,7 @@ void append_value(std::string& out, const json::Value& value, std::size_t indent
     }
     out += ' ';
     if (const std::string* text = value.if_string()) {
-        append_text(out, *text);
+        out += text_of(*text);
     } else {
         out += json::dump(value);
     }
@@ -106,8 +115,7 @@ std::string to_yaml(const json::Value& value) {
     } else if (array != nullptr && !array->empty()) {
         append_array(out, *array, 0);
     } else if (const std::string* text = value.if_string()) {
-        append_text(out, *text);
-        out += '\n';
+        out += text_of(*text) + '\n';
     } else {
         out = json::dump(value) + "\n";
     }
