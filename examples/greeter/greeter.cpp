@@ -1,11 +1,22 @@
-// For each ConfigMap labelled greet=yes, a Service that is named after it.
+// For each ConfigMap labelled greet=yes, a Service that is named after it and goes with it.
 #include <capstan/plugin.hpp>
 
 namespace {
 
 using namespace capstan;
 
-json::Value service_for(const ObjectKey& key) {
+// The owner is whose key the Service's events wake (`role: owns`), and with whom it is deleted.
+json::Value owned_by(const ObjectKey& key, std::string_view uid) {
+    return {
+        {"apiVersion", "v1"},
+        {"kind", "ConfigMap"},
+        {"name", key.name},
+        {"uid", uid},
+        {"controller", true},
+    };
+}
+
+json::Value service_for(const ObjectKey& key, std::string_view uid) {
     return {
         {"apiVersion", "v1"},
         {"kind", "Service"},
@@ -14,6 +25,7 @@ json::Value service_for(const ObjectKey& key) {
              {"name", key.name + "-client"},
              {"namespace", key.ns},
              {"labels", {{"greeted-by", "greeter"}}},
+             {"ownerReferences", json::list({owned_by(key, uid)})},
          }},
         {"spec",
          {
@@ -35,7 +47,12 @@ public:
             return greeted.error().code == Code::not_found ? Outcome::done()
                                                            : Outcome::failed(greeted.error());
         }
-        const auto applied = call.client().apply("v1/Service", service_for(request.key));
+        const auto uid = greeted.value().text("/metadata/uid");
+        if (!uid) {
+            return Outcome::failed(uid.error());
+        }
+        const auto applied =
+            call.client().apply("v1/Service", service_for(request.key, uid.value()));
         return applied ? Outcome::done() : Outcome::failed(applied.error());
     }
 };

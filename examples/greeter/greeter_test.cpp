@@ -15,8 +15,11 @@ int main() {
     const auto service = host.find("v1/Service", {"n", "main-client"});
     host.clear_calls();
     plugin.reconcile("greeter", "v1/ConfigMap", {"n", "main"});
-    const bool good = first.rc == CAPSTAN_OK && service && host.write_count() == 0 &&
-                      json::View(*service)["spec"]["ports"][0]["port"].int_or(0) == 2379;
+    const auto owner = host.find("v1/ConfigMap", {"n", "main"});
+    const bool good = first.rc == CAPSTAN_OK && service && host.write_count() == 0 && owner &&
+                      json::View(*service)["spec"]["ports"][0]["port"].int_or(0) == 2379 &&
+                      json::View(*service)["metadata"]["ownerReferences"][0]["uid"].string_or("") ==
+                          json::View(*owner)["metadata"]["uid"].string_or("none");
     std::puts(good ? "greeter: good" : "greeter: FAILED");
     return good ? 0 : 1;
 }
