@@ -166,7 +166,9 @@ class ControlPlane:
                  f"--tls-cert-file={pki('apiserver.crt')}", f"--tls-private-key-file={pki('apiserver.key')}",
                  f"--service-account-key-file={pki('sa.pub')}", f"--service-account-signing-key-file={pki('sa.key')}",
                  "--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=RBAC",
-                 "--service-cluster-ip-range=10.96.0.0/16", *self.flags)
+                 "--service-cluster-ip-range=10.96.0.0/16",
+                 # as on some distributions: who sets blockOwnerDeletion must be allowed to write the owner's finalizers
+                 "--enable-admission-plugins=OwnerReferencesPermissionEnforcement", *self.flags)
         self.await_ready()
 
     def await_ready(self, limit=120):
