@@ -104,7 +104,8 @@ int run_config_check(const std::string& file, const std::vector<std::string>& pl
     Review reviewed = review(checked.value(), file, plugin_dirs);
     const int code = report(reviewed, "capstan");
     if (code == 0) {
-        std::printf("%s: good, %zu plugins\n", file.c_str(), reviewed.plugins.size());
+        const std::size_t count = reviewed.plugins.size();
+        std::printf("%s: good, %zu plugin%s\n", file.c_str(), count, count == 1 ? "" : "s");
     }
     return code;
 }

@@ -46,11 +46,16 @@ Result<kube::ConnectionConfig> look_around(const std::string& kubeconfig,
         return in_cluster;
     }
     if (const auto file = environment("KUBECONFIG"); file && !file->empty()) {
-        return kube::load_kubeconfig(*file, context);
+        auto connection = kube::load_kubeconfig(*file, context);
+        if (!connection) {
+            return fail(with_context(connection.error(), "$KUBECONFIG"));
+        }
+        return connection;
     }
     return fail(Code::not_found,
                 "no API server: " + in_cluster.error().message +
-                    ", and neither `kubeconfig` in the configuration nor $KUBECONFIG is set");
+                    ", and neither `kubeconfig` in the configuration nor $KUBECONFIG is set; "
+                    "remedy: --kubeconfig FILE (~/.kube/config is not read by itself)");
 }
 
 }  // namespace

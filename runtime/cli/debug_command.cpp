@@ -18,6 +18,20 @@ int complain(const std::string& address, const std::string& what, int code) {
     return code;
 }
 
+std::string remedy_for(const DebugOptions& options, const std::string& why) {
+    const bool secure = options.address.starts_with("https://");
+    if (secure && why.find("certificate") != std::string::npos) {
+        return "--ca-file with the CA of the listener's certificate";
+    }
+    if (secure && why.find("wrong version number") != std::string::npos) {
+        return "that listener speaks no TLS: write http://";
+    }
+    if (!secure && why.find("closed by the peer") != std::string::npos) {
+        return "if that listener has a certificate, write https://";
+    }
+    return "name the address of the ops listener (its log line \"serving health and metrics\")";
+}
+
 Result<net::HttpRequest> request_for(const DebugOptions& options) {
     net::HttpRequest request;
     request.target = options.as_json ? "/debug?format=json" : "/debug";
@@ -56,12 +70,8 @@ int run_debug(const DebugOptions& options) {
         [&answer](Result<net::HttpResponse> result) { answer = std::move(result); });
     loop->run_until([&answer] { return answer.has_value(); }, 2 * kAnswerMax);
     if (!answer || !*answer) {
-        return complain(
-            options.address,
-            (answer ? answer->error().message : std::string("no answer")) +
-                "; remedy: name the address of the ops listener (its log line \"serving "
-                "health and metrics\")",
-            4);
+        const std::string why = answer ? answer->error().message : "no answer";
+        return complain(options.address, why + "; remedy: " + remedy_for(options, why), 4);
     }
     const net::HttpResponse& page = answer->value();
     if (page.status == 404) {
@@ -71,8 +81,12 @@ int run_debug(const DebugOptions& options) {
                         1);
     }
     if (page.status != 200) {
-        return complain(
-            options.address, "HTTP " + std::to_string(page.status) + ": " + page.body, 1);
+        std::string text = "HTTP " + std::to_string(page.status) + ": " + page.body;
+        text.erase(text.find_last_not_of(" \r\n") + 1);
+        if (page.status == 401) {
+            text += "; remedy: --token-file with a token that the API server knows";
+        }
+        return complain(options.address, text, 1);
     }
     std::fputs(page.body.c_str(), stdout);
     return 0;

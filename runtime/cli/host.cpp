@@ -39,6 +39,11 @@ std::string host_name() {
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
+std::string without_digits(std::string text) {
+    std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+    return text;
+}
+
 }  // namespace
 
 Host::Host(config::OperatorConfig config, Review review)
@@ -148,7 +153,8 @@ Result<void> Host::first_contact() {
         if (loop_->now() >= limit) {
             return fail(Code::unavailable, "the API server does not answer: " + why);
         }
-        if (std::exchange(told, why) != why) {
+        // The times in a text about certificates make no new one.
+        if (std::string said = without_digits(why); std::exchange(told, said) != said) {
             log_.warn("the API server does not answer yet; it is asked again", {{"error", why}});
         }
         bool waited = false;
@@ -226,8 +232,11 @@ int Host::stop() {
     log_.info("stopped");
     if (!loss_.empty()) {
         return complain({Code::cancelled,
-                         loss_ + "; this process ends and writes nothing more; remedy: start it "
-                                 "again, it then stands by",
+                         loss_ + "; this process ends and writes nothing more; remedy: " +
+                             (loss_.find(": 403 ") == std::string::npos
+                                  ? "start it again, it then stands by"
+                                  : "apply the rights that `capstan rbac --config` prints, then "
+                                    "start it again"),
                          {}},
                         5);
     }

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 
 namespace capstan::cli {
 namespace {
@@ -83,7 +84,11 @@ Result<void> LocalCluster::open_directory() {
     if (etcd_dir) {
         etcd_dir_ = std::move(etcd_dir).value();
     } else if (options_.parts == ClusterParts::all) {  // the others start no etcd
-        return fail(etcd_dir.error());
+        const bool named = !options_.etcd_dir.empty() || std::getenv("CAPSTAN_ETCD_DIR") != nullptr;
+        if (named || options_.config.empty()) {  // without a configuration our plugins run
+            return fail(etcd_dir.error());
+        }
+        options_.notice("note: " + etcd_dir.error().message + "; pods with etcd will not start");
     }
     CAPSTAN_TRY(identity_, LocalIdentity::load_or_create(options_.dir, loop_.wall_now()));
     tokens_ = std::make_unique<PodTokens>(identity_.token_key);

@@ -118,6 +118,7 @@ void check_tokens_in_clear(const config::OperatorConfig& config,
 // Files of the connection. That there is no API server at all is no fault of a configuration.
 void check_connection(const config::OperatorConfig& config,
                       const std::string& file,
+                      const std::string& flag,
                       Review& review) {
     const auto found = find_connection(config.kubeconfig, config.context);
     if (found) {
@@ -127,8 +128,13 @@ void check_connection(const config::OperatorConfig& config,
         review.warnings.push_back(found.error().message + "; `capstan run` would end here");
         return;
     }
-    review.problems.push_back((config.kubeconfig.empty() ? "" : in_file(file)) +
-                              "/kubeconfig: " + found.error().message);
+    std::string place = flag;
+    if (flag.empty() && !config.kubeconfig.empty()) {
+        place = in_file(file) + "/kubeconfig";
+    } else if (flag.empty() && !config.context.empty()) {
+        place = in_file(file) + "/context";
+    }
+    review.problems.push_back(place + (place.empty() ? "" : ": ") + found.error().message);
 }
 
 void review_plugin(const ChosenPlugin& chosen,
@@ -199,7 +205,8 @@ std::vector<std::string> unsupported_settings(const config::OperatorConfig& conf
 
 Review review(const config::CheckedConfig& checked,
               const std::string& file,
-              const std::vector<std::string>& plugin_dirs) {
+              const std::vector<std::string>& plugin_dirs,
+              const std::string& flag) {
     const config::OperatorConfig& config = checked.config;
     Review review;
     review.problems = checked.problems;
@@ -220,7 +227,7 @@ Review review(const config::CheckedConfig& checked,
         check_tls(name, *listener, file, review);
     }
     check_tokens_in_clear(config, file, review);
-    check_connection(config, file, review);
+    check_connection(config, file, flag, review);
     std::vector<std::string> missing;
     for (const ChosenPlugin& chosen :
          choose_plugins(config, plugin_directories(plugin_dirs, config), missing)) {

@@ -32,11 +32,13 @@ struct Review {
     int code{0};  // exit code of the problems: 2 configuration, 3 a plugin without a file
 };
 
-// `file`: of the configuration, for the texts; "" for a built-in one. Reads the files that it names
-// (plugins, certificates, kubeconfig), asks no server and opens no port.
+// `file`: of the configuration, for the texts; "" for a built-in one. `flag`: "--kubeconfig" or
+// "--context" where that took the place of what the file says of the connection, else "". Reads the
+// files that it names (plugins, certificates, kubeconfig), asks no server and opens no port.
 Review review(const config::CheckedConfig& checked,
               const std::string& file,
-              const std::vector<std::string>& plugin_dirs);
+              const std::vector<std::string>& plugin_dirs,
+              const std::string& flag = {});
 
 // Settings that decode and that this version does not obey: silence would be worse. One line each.
 std::vector<std::string> unsupported_settings(const config::OperatorConfig& config,

@@ -68,11 +68,16 @@ int run(const RunOptions& options) {
     if (!checked) {
         return complain(checked.error(), 2);
     }
-    Review reviewed = review(checked.value(), options.config, options.plugin_dirs);
+    std::string flag = options.context.empty() ? "" : "--context";
+    if (!options.kubeconfig.empty()) {
+        flag = "--kubeconfig";
+    }
+    Review reviewed = review(checked.value(), options.config, options.plugin_dirs, flag);
     if (options.validate_only) {
         const int code = report(reviewed, "capstan run");
         if (code == 0) {
-            std::printf("good, %zu plugins\n", reviewed.plugins.size());
+            const std::size_t count = reviewed.plugins.size();
+            std::printf("good, %zu plugin%s\n", count, count == 1 ? "" : "s");
         }
         return code;
     }

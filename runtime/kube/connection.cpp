@@ -27,14 +27,15 @@ void Connection::close() noexcept {
     }
 }
 
-// "the client certificate in /c.pem has ended at 2026-01-01T00:00:00Z"; "" when none has.
-std::string Connection::ended_certificate() const {
+// "the client certificate in /c.pem", `link` and "has ended at 2026-01-01T00:00:00Z"; "" when none
+// has.
+std::string Connection::ended_certificate(std::string_view link) const {
     const auto ends = rotation_ == nullptr ? std::nullopt : rotation_->certificate_ends();
     if (!ends || *ends > loop_.wall_now()) {
         return {};
     }
-    return "the client certificate " + certificate_place(config_) + " has ended at " +
-           to_rfc3339(*ends);
+    return "the client certificate " + certificate_place(config_) + std::string(link) +
+           "has ended at " + to_rfc3339(*ends);
 }
 
 // What the server is shown, for a person: "the token in /t".
@@ -48,7 +49,8 @@ std::string Connection::credential() const {
         add("what the credential plugin " + config_.exec->argv.front() + " gave" +
             (ended.empty() ? "" : " (" + ended + ")"));
     } else if (rotation_ != nullptr && rotation_->certificate_ends()) {
-        add(ended.empty() ? "the client certificate " + certificate_place(config_) : ended);
+        add(ended.empty() ? "the client certificate " + certificate_place(config_)
+                          : ended_certificate(", which "));
     }
     if (!config_.token_file.empty()) {
         add("the token in " + config_.token_file);

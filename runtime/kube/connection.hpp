@@ -51,7 +51,7 @@ private:
     Connection(net::Loop& loop, ConnectionConfig config);
     bool refresh();
     std::string credential() const;
-    std::string ended_certificate() const;
+    std::string ended_certificate(std::string_view link = " ") const;
 
     net::Loop& loop_;
     ConnectionConfig config_;
