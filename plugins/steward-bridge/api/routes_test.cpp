@@ -1,6 +1,7 @@
 // Every path of the API with every code it answers, against fakes.
 #include "plugins/steward-bridge/api/routes.hpp"
 
+#include "plugins/steward-bridge/api/snapshotter_access.hpp"
 #include "plugins/steward-bridge/maintenance/testing_cluster.hpp"
 
 #include <gtest/gtest.h>
@@ -378,6 +379,24 @@ TEST_F(Api, DefragmentationThatMayNotBeOrFails) {
     cluster.put_objects(host);
     cluster.defragment_rc = CAPSTAN_E_DEADLINE;
     EXPECT_EQ(ask("defragment", {.method = "POST"}).status, 504);
+}
+
+// Its engine may be at work still when this member leads no more.
+TEST(SnapshotterAccess, AnswersWhileThisMemberLeads) {
+    FakeHost host;
+    HostTables tables{host.host()};
+    Snapshotter snapshotter(tables);
+    const SnapshotterAccess access(snapshotter);
+    EXPECT_EQ(access.state(), SnapshotAccess::State::no_store);
+    SnapshotterConfig config;
+    config.store.provider = "Local";
+    snapshotter.configure(config, {});
+    EXPECT_EQ(access.state(), SnapshotAccess::State::elsewhere);
+    snapshotter.on_role(Role::leader);
+    EXPECT_EQ(access.state(), SnapshotAccess::State::here);
+    snapshotter.publish(SnapshotterState::running, "", "");
+    snapshotter.end_term();
+    EXPECT_EQ(access.state(), SnapshotAccess::State::elsewhere);
 }
 
 TEST(ApiConfig, IsRefusedWhereItIsHalf) {
