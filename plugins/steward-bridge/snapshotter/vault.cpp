@@ -344,10 +344,12 @@ Result<Collected> Vault::collect(const RetentionOptions& options,
         }
         failed += remove(record, collected) ? 0u : 1u;
     }
+    std::size_t refused = 0;  // without the right to delete all of them are
     for (const Fence& fence : fences_to_delete(listing)) {
         CAPSTAN_TRY(guard());
-        if (fence.deletable(now)) {
-            collected.fences += parts_.store.remove({fence.key, fence.version}) ? 1u : 0u;
+        if (fence.deletable(now) && refused < kDeleteFailuresMax) {
+            const auto removed = parts_.store.remove({fence.key, fence.version});
+            ++(removed ? collected.fences : refused);
         }
     }
     if (unfinished_too) {

@@ -347,6 +347,19 @@ TEST_F(Collecting, LeavesALockedFenceAlone) {
     EXPECT_GT(removals, 3);
 }
 
+TEST_F(Collecting, TriesOnlySomeFencesWithoutTheRightToDelete) {
+    for (std::int64_t revision = 3; revision < 20; ++revision) {
+        write(fence_key("shop/main", revision));
+    }
+    std::size_t fences = 0;
+    store.fail_remove = [&](const std::string& key) {
+        fences += key.find("/capstan/") != std::string::npos ? 1u : 0u;
+        return true;
+    };
+    EXPECT_EQ(vault_of().collect(keep(2), false, kGoOn).value().fences, 0u);
+    EXPECT_EQ(fences, kDeleteFailuresMax);
+}
+
 TEST_F(Collecting, EndsOnlyUploadsOfItsOwnFolders) {
     EXPECT_EQ(vault_of().collect(keep(2), true, kGoOn).value().uploads, 3u);
     EXPECT_EQ(store.uploads_below,
