@@ -276,6 +276,8 @@ class Generator:
         # One that states nothing inside spec takes the defaults along on a real server (docs/local.md).
         if kind.custom:
             body["spec"].setdefault("count", self.pick(1, 2))
+            # Who applied null and states it no more takes away an empty list of others (docs/local.md).
+            body["spec"] = {key: value for key, value in body["spec"].items() if value is not None or key == "maybe"}
         if self.chance(0.02):
             body["metadata"]["resourceVersion"] = self.pick("$RV", "$OLDRV")
         query = {"fieldManager": self.pick(*MANAGERS)}
@@ -284,8 +286,9 @@ class Generator:
         return Operation(kind, name, "PATCH", body=body, content_type=APPLY, query=query)
 
     def apply_status(self, kind, name):
+        status = {key: value for key, value in self.status().items() if value != []}
         body = {"apiVersion": kind.version, "kind": kind.kind, "metadata": {"name": name},
-                "status": self.status() or {"phase": "x"}}  # to state nothing any more: docs/local.md
+                "status": status or {"phase": "x"}}  # to state nothing, or nothing but an empty list: docs/local.md
         query = {"fieldManager": self.pick(*MANAGERS)}
         if self.chance(0.6):
             query["force"] = "true"

@@ -175,6 +175,7 @@ Answer<ApiResponse> ApiServer::State::patch(Call& call) {
         }
         apply_merge_patch(updated, body);
     }
+    CAPSTAN_TRY(check_strictly(call, updated));
     CAPSTAN_TRY(check_immutable(call, *live, updated));
     CAPSTAN_TRY(check_identity(call, updated));
     CAPSTAN_TRY(check_escalation(call, updated));

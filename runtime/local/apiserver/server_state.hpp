@@ -143,6 +143,8 @@ Answer<void> check_identity(const Call& call, json::Value& object);
 void to_storage_version(const ResourceKind& kind, json::Value& object);
 // Defaults and pruning; unknown fields are an error, a warning or nothing.
 Answer<void> normalize(Call& call, json::Value& object);
+// With strict field validation: what cannot be read is refused before anything is compared.
+Answer<void> check_strictly(Call& call, const json::Value& object);
 // Whether every field has the type that the schema wants. Only a write of the status may send
 // others: it does not write them, but a real server cannot say any more who owns what.
 bool is_typed(const ResourceKind& kind, json::Value object);

@@ -331,11 +331,7 @@ Answer<ApiResponse> ApiServer::State::update(Call& call) {
     CAPSTAN_TRY(json::Value object, parse_body(call));
     CAPSTAN_TRY(check_identity(call, object));
     CAPSTAN_TRY(check_escalation(call, object));
-    if (call.validation == FieldValidation::strict) {
-        json::Value decoded =
-            object;  // what cannot be read is refused before anything is looked up
-        CAPSTAN_TRY(normalize(call, decoded));
-    }
+    CAPSTAN_TRY(check_strictly(call, object));
     const StoredPtr live = store.find(call.kind->storage, call.key());
     if (!live && creates_on_update(*call.kind) && call.info.subresource.empty()) {
         if (const std::string_view uid = json::View(object)["metadata"]["uid"].string_or("");

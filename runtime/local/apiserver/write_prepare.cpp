@@ -189,6 +189,14 @@ Answer<void> normalize(Call& call, json::Value& object) {
     return boost::outcome_v2::success();
 }
 
+Answer<void> check_strictly(Call& call, const json::Value& object) {
+    if (call.validation != FieldValidation::strict) {
+        return boost::outcome_v2::success();
+    }
+    json::Value decoded = object;
+    return normalize(call, decoded);
+}
+
 bool is_typed(const ResourceKind& kind, json::Value object) {
     if (kind.schema) {
         kind.schema->prune(object);

@@ -27,6 +27,9 @@ class Schemas(Case):
         self.assertIsNone(answer.headers.get("Warning"))
         answer = self.create("strict", {"bogus": 1}, fieldValidation="Strict")
         self.refused(answer, 400, "BadRequest", message='strict decoding error: unknown field "spec.bogus"')
+        self.ok(self.create("strictly", {"count": 1}), 201)  # looked at before the version
+        answer = self.api.patch(self.thing("strictly"), {"metadata": {"resourceVersion": "1"}, "spec": {"bogus": 1}}, fieldValidation="Strict")
+        self.refused(answer, 422, "Invalid")
         answer = self.create("odd", {}, fieldValidation="Odd")
         self.refused(answer, 422, "Invalid", causes=[("FieldValueNotSupported", "fieldValidation")], kind="CreateOptions")
 
