@@ -124,11 +124,12 @@ INSTANTIATE_TEST_SUITE_P(
         RefusalRow{
             "no_server", "{}", "{}", Code::invalid, "kubeconfig cluster \"k\": server is missing"},
         RefusalRow{"proxy",
-                   R"({"server":"https://a","proxy-url":"socks5://p"})",
+                   R"({"server":"https://a","proxy-url":"socks4://me:x@p"})",
                    "{}",
-                   Code::unsupported,
-                   "kubeconfig cluster \"k\": proxy-url: socks5 proxies are not supported; use an "
-                   "http one"},
+                   Code::invalid,
+                   "kubeconfig cluster \"k\": proxy-url: a proxy is "
+                   "SCHEME://[user:password@]host[:port]; there are http, https, socks5 and "
+                   "socks5h"},
         RefusalRow{"path",
                    R"({"server":"https://a/b?c"})",
                    "{}",

@@ -37,7 +37,7 @@ struct ConnectionConfig {
 
 // `text`: YAML or JSON. `directory`: relative paths start here. `context` empty: current-context.
 // Errors: invalid with the entry and field named ("kubeconfig user \"a\": …"), unsupported
-// (auth-provider, https and socks5 proxies, exec plugins that need a terminal).
+// (auth-provider, exec plugins that need a terminal).
 Result<ConnectionConfig> parse_kubeconfig(std::string_view text,
                                           std::string_view directory,
                                           std::string_view context = {},
@@ -56,8 +56,8 @@ Result<ConnectionConfig> load_in_cluster(
     const Environment& environment,
     const ReadFile& read = read_small_file,
     const std::string& directory = "/var/run/secrets/kubernetes.io/serviceaccount");
-// HTTPS_PROXY, HTTP_PROXY and NO_PROXY, unless the kubeconfig names a proxy. Errors: invalid,
-// unsupported.
+// HTTPS_PROXY, HTTP_PROXY and NO_PROXY, unless the kubeconfig names a proxy.
+// Errors: invalid.
 Result<void> use_environment_proxy(ConnectionConfig& config, const Environment& environment);
 
 }  // namespace capstan::kube

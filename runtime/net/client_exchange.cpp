@@ -82,9 +82,7 @@ void ClientExchange::connect() {
                       phase + ": no answer within " + std::to_string(limit.count()) + " ms");
         });
     connecting_ = net::connect(pool_->loop,
-                               pool_->endpoint,
-                               pool_->tls(),
-                               pool_->proxy,
+                               pool_->route(),
                                [this, weak = weak_from_this(), generation = pool_->generation()](
                                    Result<std::unique_ptr<Transport>> transport) {
                                    const auto self = weak.lock();

@@ -41,11 +41,7 @@ private:
 
 class ClientPool : public std::enable_shared_from_this<ClientPool> {
 public:
-    ClientPool(IoLoop& l,
-               HttpClientOptions o,
-               Endpoint e,
-               std::shared_ptr<const TlsClient> t,
-               std::optional<Proxy> p);
+    ClientPool(IoLoop& l, HttpClientOptions o, Route r);
 
     // Gives the exchange a connection, lets it connect, or queues it.
     void admit(const std::shared_ptr<ClientExchange>& exchange);
@@ -53,7 +49,7 @@ public:
     void release(std::unique_ptr<ClientConnection> connection);
     void close();
     Result<void> set_tls(const TlsClientOptions& tls);
-    const std::shared_ptr<const TlsClient>& tls() const noexcept { return tls_; }
+    const Route& route() const noexcept { return route_; }
     std::uint64_t generation() const noexcept { return generation_; }
 
     void add(const std::shared_ptr<ClientExchange>& exchange) {
@@ -63,9 +59,7 @@ public:
 
     IoLoop& loop;
     const HttpClientOptions options;
-    const Endpoint endpoint;
     const std::string host;  // header
-    const std::optional<Proxy> proxy;
 
 private:
     struct Idle {
@@ -74,8 +68,8 @@ private:
     };
     void keep(std::unique_ptr<ClientConnection> connection);
 
-    std::shared_ptr<const TlsClient> tls_;  // shared with connections being made
-    std::uint64_t generation_{0};           // counts set_tls()
+    Route route_;
+    std::uint64_t generation_{0};  // counts set_tls()
     bool closed_{false};
     std::size_t busy_{0};
     std::list<Idle> idle_;  // oldest first

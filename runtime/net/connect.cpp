@@ -17,57 +17,65 @@ using boost::system::error_code;
 constexpr std::size_t kAddressesMax = 8;  // of one name that are tried
 
 struct ConnectState : std::enable_shared_from_this<ConnectState> {
-    ConnectState(IoLoop& l,
-                 Endpoint e,
-                 std::shared_ptr<const TlsClient> t,
-                 std::optional<Proxy> p,
-                 std::function<void(Result<std::unique_ptr<Transport>>)> d)
+    ConnectState(IoLoop& l, Route r, std::function<void(Result<std::unique_ptr<Transport>>)> d)
         : loop(l),
-          endpoint(std::move(e)),
-          tls(std::move(t)),
-          proxy(std::move(p)),
+          route(std::move(r)),
           done(std::move(d)),
-          resolver(context_of(l)) {}
+          resolver(context_of(l)),
+          phase(on_first_hop("look up")) {}
 
     void start();
     void take(const error_code& error, const tcp::resolver::results_type& found);
     void try_next(const std::string& problem);
     void connected();
+    void tunnel();
     void secure();
+    void shake(const TlsClient& tls, void (ConnectState::*then)());
+    void finish_connected() { finish(wrap(std::move(socket))); }
     // What the socket is connected to.
-    const Endpoint& next_hop() const noexcept { return proxy ? proxy->endpoint : endpoint; }
+    const Endpoint& first_hop() const noexcept {
+        return route.proxy ? route.proxy->endpoint : route.endpoint;
+    }
+    std::string on_first_hop(std::string_view step) const;
     void finish(Result<std::unique_ptr<Transport>> result);
     void fail_with(const std::string& text) { finish(fail(Code::unavailable, text)); }
 
     IoLoop& loop;
-    const Endpoint endpoint;
-    const std::shared_ptr<const TlsClient> tls;  // shared with the pool, which may get another
-    const std::optional<Proxy> proxy;
+    const Route route;
     std::function<void(Result<std::unique_ptr<Transport>>)> done;  // null: cancelled or over
     tcp::resolver resolver;
     std::vector<asio::generic::stream_protocol::endpoint> addresses;
     std::size_t next{0};
     std::shared_ptr<SocketState> socket;
-    std::string_view phase{"look up"};
+    std::string phase;
     bool untrusted{false};
 };
 
+// Where the address to be dialled is not the server's, errors name it.
+std::string ConnectState::on_first_hop(std::string_view step) const {
+    if (!route.proxy) {
+        return std::string(step);
+    }
+    const std::string where = "proxy: " + join_host_port(first_hop().host, first_hop().port);
+    return step.empty() ? where : where + ": " + std::string(step);
+}
+
 void ConnectState::start() {
-    phase = "connect";
+    phase = on_first_hop("connect");
     error_code error;
-    if (next_hop().scheme == Scheme::unix_socket) {
-        addresses.emplace_back(asio::local::stream_protocol::endpoint(next_hop().host));
+    if (first_hop().scheme == Scheme::unix_socket) {
+        addresses.emplace_back(asio::local::stream_protocol::endpoint(first_hop().host));
         return try_next("");
     }
-    const auto literal = asio::ip::make_address(next_hop().host, error);
+    const auto literal = asio::ip::make_address(first_hop().host, error);
     if (!error) {
-        addresses.emplace_back(tcp::endpoint(literal, next_hop().port));
+        addresses.emplace_back(tcp::endpoint(literal, first_hop().port));
         return try_next("");
     }
-    phase = "look up";
+    phase = on_first_hop("look up");
     resolver.async_resolve(
-        next_hop().host,
-        std::to_string(next_hop().port),
+        first_hop().host,
+        std::to_string(first_hop().port),
         tcp::resolver::numeric_service,
         [self = shared_from_this()](const error_code& e, const tcp::resolver::results_type& found) {
             if (self->done) {
@@ -85,7 +93,7 @@ void ConnectState::take(const error_code& error, const tcp::resolver::results_ty
             addresses.emplace_back(entry.endpoint());
         }
     }
-    phase = "connect";
+    phase = on_first_hop("connect");
     try_next("no address");
 }
 
@@ -115,34 +123,47 @@ void ConnectState::try_next(const std::string& problem) {
 }
 
 void ConnectState::connected() {
-    if (!proxy) {
+    if (!route.proxy) {
         return secure();
     }
-    phase = "proxy";
-    open_tunnel(socket, endpoint, *proxy, [weak = weak_from_this()](const std::string& problem) {
-        const auto state = weak.lock();
-        if (!state || !state->done) {
-            return;
-        }
-        if (!problem.empty()) {
-            state->fail_with(problem);
-        } else {
-            state->secure();
-        }
-    });
+    if (route.proxy->kind != ProxyKind::https) {
+        return tunnel();
+    }
+    phase = on_first_hop("TLS");
+    shake(*route.proxy_tls, &ConnectState::tunnel);
+}
+
+void ConnectState::tunnel() {
+    phase = on_first_hop("");
+    open_tunnel(
+        socket, route.endpoint, *route.proxy, [weak = weak_from_this()](const std::string& why) {
+            const auto state = weak.lock();
+            if (!state || !state->done) {
+                return;
+            }
+            if (!why.empty()) {
+                state->fail_with(why);
+            } else {
+                state->secure();
+            }
+        });
 }
 
 void ConnectState::secure() {
-    if (tls == nullptr) {
-        return finish(wrap(std::move(socket)));
+    if (route.tls == nullptr) {
+        return finish_connected();
     }
     phase = "TLS";
-    auto ssl = tls->connection();
+    shake(*route.tls, &ConnectState::finish_connected);
+}
+
+void ConnectState::shake(const TlsClient& tls, void (ConnectState::*then)()) {
+    auto ssl = tls.connection();
     if (!ssl) {
         return finish(fail(ssl.error()));
     }
     socket->ssl = std::move(ssl).value();
-    socket->handshake(false, [self = weak_from_this()](const IoError& e) {
+    socket->handshake(false, [self = weak_from_this(), then](const IoError& e) {
         const auto state = self.lock();
         if (!state || !state->done) {
             return;
@@ -151,7 +172,7 @@ void ConnectState::secure() {
             state->untrusted = e.untrusted;
             state->fail_with(e.text);
         } else {
-            state->finish(wrap(std::move(state->socket)));
+            ((*state).*then)();
         }
     });
 }
@@ -186,12 +207,11 @@ private:
 }  // namespace
 
 std::unique_ptr<Connecting> connect(IoLoop& loop,
-                                    const Endpoint& endpoint,
-                                    std::shared_ptr<const TlsClient> tls,
-                                    const std::optional<Proxy>& proxy,
+                                    Route route,
                                     std::function<void(Result<std::unique_ptr<Transport>>)> done) {
-    auto state =
-        std::make_shared<ConnectState>(loop, endpoint, std::move(tls), proxy, std::move(done));
+    CAPSTAN_CHECK(!route.proxy || route.proxy->kind != ProxyKind::https || route.proxy_tls,
+                  "TLS settings of the proxy");
+    auto state = std::make_shared<ConnectState>(loop, std::move(route), std::move(done));
     // Posted, so that an immediate failure is no callback inside this call.
     loop.post([state] {
         if (state->done) {

@@ -17,6 +17,18 @@ std::string host_header(const Endpoint& endpoint) {
     return endpoint.port == usual ? joined.substr(0, joined.rfind(':')) : joined;
 }
 
+// Errors: invalid; `route` is then of no use.
+Result<void> use_tls(Route& route, const TlsClientOptions& options) {
+    if (route.endpoint.scheme == Scheme::https) {
+        CAPSTAN_TRY(route.tls, TlsClient::create(options, route.endpoint.host));
+    }
+    if (route.proxy && route.proxy->kind == ProxyKind::https) {
+        CAPSTAN_TRY(route.proxy_tls,
+                    TlsClient::create_for_proxy(options.ca_pem, route.proxy->endpoint.host));
+    }
+    return ok();
+}
+
 class ExchangeHandle final : public HttpStream {
 public:
     explicit ExchangeHandle(std::shared_ptr<ClientExchange> exchange)
@@ -84,27 +96,18 @@ void ClientConnection::want(std::function<void(const IoError&)> waiter) {
     });
 }
 
-ClientPool::ClientPool(IoLoop& l,
-                       HttpClientOptions o,
-                       Endpoint e,
-                       std::shared_ptr<const TlsClient> t,
-                       std::optional<Proxy> p)
-    : loop(l),
-      options(std::move(o)),
-      endpoint(std::move(e)),
-      host(host_header(endpoint)),
-      proxy(std::move(p)),
-      tls_(std::move(t)) {}
+ClientPool::ClientPool(IoLoop& l, HttpClientOptions o, Route r)
+    : loop(l), options(std::move(o)), host(host_header(r.endpoint)), route_(std::move(r)) {}
 
 Result<void> ClientPool::set_tls(const TlsClientOptions& tls) {
-    if (tls_ == nullptr) {
+    if (route_.tls == nullptr) {
         return fail(Code::unsupported, options.endpoint + ": not an https endpoint");
     }
-    auto made = TlsClient::create(tls, endpoint.host);
-    if (!made) {
+    Route changed = route_;
+    if (const auto made = use_tls(changed, tls); !made) {
         return fail(with_context(made.error(), options.endpoint));
     }
-    tls_ = std::move(made).value();
+    route_ = std::move(changed);
     ++generation_;
     idle_.clear();
     return ok();
@@ -186,24 +189,18 @@ void ClientPool::close() {
 }
 
 Result<std::unique_ptr<HttpClient>> make_http_client(IoLoop& loop, HttpClientOptions options) {
-    CAPSTAN_TRY(auto endpoint, parse_endpoint(options.endpoint));
-    std::shared_ptr<const TlsClient> tls;
-    if (endpoint.scheme == Scheme::https) {
-        auto made = TlsClient::create(options.tls, endpoint.host);
-        if (!made) {
-            return fail(with_context(made.error(), options.endpoint));
-        }
-        tls = std::move(made).value();
-    }
+    Route route;
+    CAPSTAN_TRY(route.endpoint, parse_endpoint(options.endpoint));
     if (options.connections_max == 0) {
         return fail(Code::invalid, options.endpoint + ": connections_max is 0");
     }
-    std::optional<Proxy> proxy;
     if (!options.proxy.empty()) {
-        CAPSTAN_TRY(proxy, parse_proxy(options.proxy));
+        CAPSTAN_TRY(route.proxy, parse_proxy(options.proxy));
     }
-    auto pool = std::make_shared<ClientPool>(
-        loop, std::move(options), std::move(endpoint), std::move(tls), std::move(proxy));
+    if (const auto made = use_tls(route, options.tls); !made) {
+        return fail(with_context(made.error(), options.endpoint));
+    }
+    auto pool = std::make_shared<ClientPool>(loop, std::move(options), std::move(route));
     return std::unique_ptr<HttpClient>(std::make_unique<ClientHandle>(std::move(pool)));
 }
 

@@ -13,6 +13,8 @@ namespace capstan::net {
 
 namespace {
 
+constexpr std::size_t kSocksLoginBytesMax = 255;  // RFC 1929: each has its length in one byte
+
 // 16 bytes of an address, IPv4 mapped into IPv6; empty when `text` is none.
 std::vector<unsigned char> address_bytes(std::string_view text) {
     std::vector<unsigned char> bytes(16, 0);
@@ -99,6 +101,24 @@ bool is_excepted(std::string_view list, const std::string& host, std::uint16_t p
     return false;
 }
 
+// The part before the "@".
+Result<ProxyLogin> parse_login(std::string_view text, ProxyKind kind) {
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    auto user = decode_segment(text.substr(0, colon));
+    auto password = decode_segment(text.substr(std::min(colon + 1, text.size())));
+    if (!user || !password) {
+        return fail(Code::invalid, "user and password of a proxy are percent-encoded in its URL");
+    }
+    ProxyLogin login{std::move(user).value(), std::move(password).value()};
+    const bool fits = !login.user.empty() && login.user.size() <= kSocksLoginBytesMax &&
+                      login.password.size() <= kSocksLoginBytesMax;
+    if (kind == ProxyKind::socks5 && !fits) {
+        return fail(Code::invalid,
+                    "the user of a socks5 proxy has 1 to 255 bytes, its password at most 255");
+    }
+    return login;
+}
+
 }  // namespace
 
 std::string encode_base64(std::string_view bytes) {
@@ -114,32 +134,39 @@ std::string encode_base64(std::string_view bytes) {
 }
 
 Result<Proxy> parse_proxy(std::string_view url) {
-    const std::size_t scheme_end = url.find("://");
-    const std::string_view scheme = url.substr(0, scheme_end);
-    if (scheme_end == std::string_view::npos) {
-        return fail(Code::invalid, "a proxy is http://[user:password@]host[:port]");
+    const auto malformed = [] {
+        return fail(Code::invalid,
+                    "a proxy is SCHEME://[user:password@]host[:port]; "
+                    "there are http, https, socks5 and socks5h");
+    };
+    const std::size_t scheme_end = std::min(url.find("://"), url.size());
+    const std::string scheme = lower(url.substr(0, scheme_end));
+    Proxy proxy;
+    std::string_view usual_port;
+    if (scheme == "socks5" || scheme == "socks5h") {
+        proxy.kind = ProxyKind::socks5;
+        usual_port = ":1080";
+    } else if (scheme == "https") {
+        proxy.kind = ProxyKind::https;
+    } else if (scheme != "http") {
+        return malformed();
     }
-    if (scheme == "https" || scheme.starts_with("socks")) {
-        return fail(Code::unsupported,
-                    std::string(scheme) + " proxies are not supported; use an http one");
+    if (scheme_end == url.size()) {
+        return malformed();
     }
     std::string rest(url.substr(scheme_end + 3));
-    Proxy proxy;
     if (const std::size_t at = rest.rfind('@'); at != std::string::npos) {
-        const std::string user = rest.substr(0, at);
-        const std::size_t colon = std::min(user.find(':'), user.size());
-        CAPSTAN_TRY(std::string plain, decode_segment(user.substr(0, colon)));
-        plain += ':';
-        if (colon < user.size()) {
-            CAPSTAN_TRY(const std::string password, decode_segment(user.substr(colon + 1)));
-            plain += password;
-        }
-        proxy.authorization = "Basic " + encode_base64(plain);
+        CAPSTAN_TRY(proxy.login, parse_login(std::string_view(rest).substr(0, at), proxy.kind));
         rest.erase(0, at + 1);
     }
-    auto endpoint = parse_endpoint(std::string(scheme) + "://" + rest);
-    if (!endpoint || endpoint.value().scheme != Scheme::http) {
-        return fail(Code::invalid, "a proxy is http://[user:password@]host[:port]");
+    const std::size_t slash = std::min(rest.find('/'), rest.size());
+    const std::size_t colon = rest.rfind(':', slash);
+    if (colon == std::string::npos || rest.find(']', colon) != std::string::npos) {
+        rest.insert(slash, usual_port);
+    }
+    auto endpoint = parse_endpoint((scheme == "https" ? "https://" : "http://") + rest);
+    if (!endpoint) {
+        return malformed();
     }
     proxy.endpoint = std::move(endpoint).value();
     return proxy;

@@ -1,9 +1,10 @@
-// HTTP proxies: what a URL means, and which connections use one. Thread: any (values).
+// Proxies: what a URL means, and which connections use one. Thread: any (values).
 #pragma once
 
 #include "capstan/error.hpp"
 #include "runtime/net/url.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -11,15 +12,22 @@
 
 namespace capstan::net {
 
-inline constexpr std::size_t kProxyHeadBytesMax = 16 * 1024;  // of the answer to CONNECT
+enum class ProxyKind : std::uint8_t { http, https, socks5 };
 
-struct Proxy {
-    Endpoint endpoint;
-    std::string authorization;  // "Basic …" from the user part of the URL, or ""
+struct ProxyLogin {
+    std::string user;
+    std::string password;  // a secret
 };
 
-// "http://[user:password@]host[:port]". Errors: invalid; unsupported (https and socks5 proxies).
-// Messages never hold the password.
+struct Proxy {
+    ProxyKind kind{ProxyKind::http};
+    Endpoint endpoint;  // where the proxy is; https: TLS to it, and CONNECT inside
+    std::optional<ProxyLogin> login;
+};
+
+// "SCHEME://[user:password@]host[:port]": http (80), https (443), socks5 or socks5h (1080; both let
+// the proxy resolve names). Errors: invalid; the text holds nothing of the URL, which may have a
+// password anywhere.
 Result<Proxy> parse_proxy(std::string_view url);
 
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;

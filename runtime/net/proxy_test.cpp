@@ -87,11 +87,55 @@ TEST(Proxy, UrlsCarryCredentials) {
     ASSERT_TRUE(proxy) << proxy.error().message;
     EXPECT_EQ(proxy.value().endpoint.host, "proxy.test");
     EXPECT_EQ(proxy.value().endpoint.port, 3128);
-    EXPECT_EQ(proxy.value().authorization, "Basic bWU6cEBzcw==");
-    EXPECT_EQ(parse_proxy("socks5://p:1").error().message,
-              "socks5 proxies are not supported; use an http one");
-    EXPECT_EQ(parse_proxy("http://me:secret@:x").error().message,
-              "a proxy is http://[user:password@]host[:port]");
+    ASSERT_TRUE(proxy.value().login);
+    EXPECT_EQ(proxy.value().login->user, "me");
+    EXPECT_EQ(proxy.value().login->password, "p@ss");
+    EXPECT_FALSE(parse_proxy("http://p").value().login);
+}
+
+struct UrlRow {
+    const char* url;
+    ProxyKind kind;
+    const char* where;
+};
+
+TEST(Proxy, UrlsHaveAKindAndAPort) {
+    for (const UrlRow& row : {UrlRow{"http://p", ProxyKind::http, "p:80"},
+                              UrlRow{"HTTPS://p/", ProxyKind::https, "p:443"},
+                              UrlRow{"https://[::1]:8443", ProxyKind::https, "[::1]:8443"},
+                              UrlRow{"socks5://p", ProxyKind::socks5, "p:1080"},
+                              UrlRow{"socks5://u@p/", ProxyKind::socks5, "p:1080"},
+                              UrlRow{"socks5h://[::1]", ProxyKind::socks5, "[::1]:1080"},
+                              UrlRow{"socks5h://p:80", ProxyKind::socks5, "p:80"}}) {
+        const auto proxy = parse_proxy(row.url);
+        ASSERT_TRUE(proxy) << row.url << ": " << proxy.error().message;
+        const Endpoint& at = proxy.value().endpoint;
+        EXPECT_EQ(proxy.value().kind, row.kind) << row.url;
+        EXPECT_EQ(join_host_port(at.host, at.port), row.where) << row.url;
+        EXPECT_EQ(at.scheme == Scheme::https, row.kind == ProxyKind::https) << row.url;
+    }
+}
+
+TEST(Proxy, MalformedUrlsAreNotQuoted) {
+    const std::string form =
+        "a proxy is SCHEME://[user:password@]host[:port]; there are http, https, socks5 and "
+        "socks5h";
+    for (const char* url : {"http://me:secret@:x",
+                            "me:secret@p:1",
+                            "ftp://me:secret@p",
+                            "socks4://me:secret@p",
+                            "socks5://me:secret@p/path",
+                            "socks5://",
+                            "socks5",
+                            "http:/me:secret@p"}) {
+        EXPECT_EQ(parse_proxy(url).error().message, form) << url;
+    }
+    EXPECT_EQ(parse_proxy("http://me:secret%zz@p").error().message,
+              "user and password of a proxy are percent-encoded in its URL");
+    const std::string size =
+        "the user of a socks5 proxy has 1 to 255 bytes, its password at most 255";
+    EXPECT_EQ(parse_proxy("socks5://:secret@p").error().message, size);
+    EXPECT_EQ(parse_proxy("socks5://me:" + std::string(256, 'x') + "@p").error().message, size);
 }
 
 struct Asked {

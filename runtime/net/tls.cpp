@@ -203,6 +203,17 @@ Result<std::unique_ptr<TlsClient>> TlsClient::create(const TlsClientOptions& opt
     return std::unique_ptr<TlsClient>(new TlsClient(std::move(context), name, options.insecure));
 }
 
+Result<std::unique_ptr<TlsClient>> TlsClient::create_for_proxy(std::string_view ca_pem,
+                                                               std::string_view host) {
+    TlsClientOptions options;
+    options.ca_pem = ca_pem;
+    CAPSTAN_TRY(auto client, create(options, host));
+    if (SSL_CTX_set_default_verify_paths(client->context_.get()) != 1) {
+        return tls_failure("load the system's CA store");
+    }
+    return client;
+}
+
 Result<SslPtr> TlsClient::connection() const {
     SslPtr ssl(SSL_new(context_.get()));
     if (!ssl) {

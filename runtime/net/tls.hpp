@@ -30,6 +30,9 @@ public:
     // `host`: what the certificate must name, and SNI unless it is an address. Errors: invalid.
     static Result<std::unique_ptr<TlsClient>> create(const TlsClientOptions& options,
                                                      std::string_view host);
+    // For an https proxy: the system's store is trusted besides `ca_pem`; no client certificate.
+    static Result<std::unique_ptr<TlsClient>> create_for_proxy(std::string_view ca_pem,
+                                                               std::string_view host);
     TlsClient(const TlsClient&) = delete;
     TlsClient& operator=(const TlsClient&) = delete;
 

@@ -76,7 +76,7 @@ public:
         if (!state_->tls) {
             return {};
         }
-        return peer_subject(state_->tls->native_handle());
+        return peer_subject(state_->innermost());
     }
 
 private:
@@ -98,7 +98,9 @@ void SocketState::read() {
         const auto call = std::exchange(self->on_read, nullptr);
         call(to_error(error), std::string_view(self->in.data(), count));
     };
-    if (tls) {
+    if (inner) {
+        inner->async_read_some(asio::buffer(in), std::move(done));
+    } else if (tls) {
         tls->async_read_some(asio::buffer(in), std::move(done));
     } else {
         socket.async_read_some(asio::buffer(in), std::move(done));
@@ -114,7 +116,9 @@ void SocketState::write() {
         const auto call = std::exchange(self->on_write, nullptr);
         call(to_error(error));
     };
-    if (tls) {
+    if (inner) {
+        asio::async_write(*inner, asio::buffer(out), std::move(done));
+    } else if (tls) {
         asio::async_write(*tls, asio::buffer(out), std::move(done));
     } else {
         asio::async_write(socket, asio::buffer(out), std::move(done));
@@ -123,23 +127,33 @@ void SocketState::write() {
 
 void SocketState::handshake(bool as_server, std::function<void(const IoError&)> done) {
     on_handshake = std::move(done);
-    tls.emplace(socket, ssl.release());  // the stream frees it
     const auto side = as_server ? TlsStream::server : TlsStream::client;
-    tls->async_handshake(side, [self = shared_from_this()](const error_code& error) {
+    auto shaken = [self = shared_from_this()](const error_code& error) {
         if (self->closed || !self->on_handshake) {
             return;
         }
         const auto call = std::exchange(self->on_handshake, nullptr);
         IoError problem = to_error(error);
         const std::string refused =
-            error ? verify_problem(self->tls->native_handle(), self->loop.wall_now())
-                  : std::string();
+            error ? verify_problem(self->innermost(), self->loop.wall_now()) : std::string();
         if (!refused.empty()) {
             problem.text += ": " + refused;
             problem.untrusted = true;
         }
         call(problem);
-    });
+    };
+    // The stream frees `ssl`.
+    if (tls) {
+        inner.emplace(*tls, ssl.release());
+        inner->async_handshake(side, std::move(shaken));
+    } else {
+        tls.emplace(socket, ssl.release());
+        tls->async_handshake(side, std::move(shaken));
+    }
+}
+
+SSL* SocketState::innermost() {
+    return inner ? inner->native_handle() : tls->native_handle();
 }
 
 void SocketState::shut() {
@@ -167,11 +181,16 @@ void SocketState::begin_linger() {
     }
     // Sends close_notify and waits for the peer's; data that is still under
     // way ends the wait early.
-    tls->async_shutdown([self = shared_from_this()](const error_code&) {
+    auto said = [self = shared_from_this()](const error_code&) {
         if (!self->closed) {
             self->drain();
         }
-    });
+    };
+    if (inner) {
+        inner->async_shutdown(std::move(said));
+    } else {
+        tls->async_shutdown(std::move(said));
+    }
 }
 
 // Unread bytes at close() would make the kernel send a reset, which can overtake our last words.

@@ -55,17 +55,22 @@ Result<std::unique_ptr<Transport>> adopt_socket(IoLoop& loop, int fd, int family
 class Connecting {
 public:
     virtual ~Connecting() = default;  // cancels, no callback follows
-    // "look up", "connect", "proxy", "TLS"
+    // "look up", "connect", "TLS"; on the way to a proxy "proxy: HOST:PORT" and perhaps one of them
     virtual std::string_view phase() const noexcept = 0;
     virtual bool untrusted() const noexcept = 0;  // failed: the certificate was refused by us
 };
 
-// Connects, through `proxy` when there is one, with TLS when `tls` is not null (shared: a newer one
-// may replace it meanwhile). Errors: unavailable; the text says what failed.
+// Whom to connect to, and how. The TLS settings are shared: newer ones may replace them meanwhile.
+struct Route {
+    Endpoint endpoint;
+    std::shared_ptr<const TlsClient> tls;  // null: without
+    std::optional<Proxy> proxy;
+    std::shared_ptr<const TlsClient> proxy_tls;  // of an https proxy
+};
+
+// Errors: unavailable; the text says what failed.
 std::unique_ptr<Connecting> connect(IoLoop& loop,
-                                    const Endpoint& endpoint,
-                                    std::shared_ptr<const TlsClient> tls,
-                                    const std::optional<Proxy>& proxy,
+                                    Route route,
                                     std::function<void(Result<std::unique_ptr<Transport>>)> done);
 
 }  // namespace capstan::net

@@ -14,6 +14,7 @@ namespace capstan::net {
 
 using Socket = boost::asio::generic::stream_protocol::socket;
 using TlsStream = boost::asio::ssl::stream<Socket&>;
+using InnerTlsStream = boost::asio::ssl::stream<TlsStream&>;
 
 // Shared by the handle (SocketTransport) and the operations in flight, so that
 // cancelled ones end in peace.
@@ -23,15 +24,18 @@ struct SocketState : std::enable_shared_from_this<SocketState> {
 
     void read();
     void write();
+    // With TLS already: a second one inside, to the target behind an https proxy.
     void handshake(bool as_server, std::function<void(const IoError&)> done);
-    void shut();  // silences and closes
+    SSL* innermost();  // requires: TLS
+    void shut();       // silences and closes
     void begin_linger();
     void drain();
 
     IoLoop& loop;
     Socket socket;
-    SslPtr ssl;                    // owned here until the stream takes it
-    std::optional<TlsStream> tls;  // refers to `socket`
+    SslPtr ssl;                           // owned here until the stream takes it
+    std::optional<TlsStream> tls;         // refers to `socket`
+    std::optional<InnerTlsStream> inner;  // refers to `tls`
     bool closed{false};
     std::array<char, 16 * 1024> in{};
     std::string out;
@@ -42,7 +46,7 @@ struct SocketState : std::enable_shared_from_this<SocketState> {
 };
 
 std::unique_ptr<Transport> wrap(std::shared_ptr<SocketState> state);
-// Asks the HTTP proxy at the other end of `state` for a tunnel to `target`. `done` gets what went
+// Asks the proxy at the other end of `state` for a tunnel to `target`. `done` gets what went
 // wrong, or "" when the socket now leads to the target; it is not called once the socket is shut.
 void open_tunnel(const std::shared_ptr<SocketState>& state,
                  const Endpoint& target,
