@@ -1,7 +1,10 @@
 #include "runtime/kube/client_state.hpp"
 
 #include "runtime/kube/status.hpp"
+#include "runtime/net/http1.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <random>
 #include <utility>
 
@@ -28,13 +31,19 @@ ClientState::ClientState(net::Loop& l, net::HttpClient& h, ClientOptions o)
 
 Result<net::Headers> ClientState::headers(std::string_view accept,
                                           std::string_view content_type,
+                                          bool packed,
                                           std::string& token) {
     net::Headers list = {{"Accept", accept.empty() ? "application/json" : std::string(accept)},
                          {"User-Agent", options.user_agent}};
     if (!content_type.empty()) {
         list.emplace_back("Content-Type", content_type);
     }
-    list.insert(list.end(), options.headers.begin(), options.headers.end());
+    std::copy_if(options.headers.begin(),
+                 options.headers.end(),
+                 std::back_inserter(list),
+                 [packed](const auto& header) {
+                     return packed || !net::equal_names(header.first, "Accept-Encoding");
+                 });
     token.clear();
     if (options.tokens != nullptr) {
         CAPSTAN_TRY(token, options.tokens->token());

@@ -39,9 +39,12 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
     std::map<std::uint64_t, CallHandle> fetches;  // discovery in flight
     std::uint64_t fetch_sequence{0};
 
-    // Common headers. `token` gets what was sent, for TokenSource::refused.
+    // Common headers. `token` gets what was sent, for TokenSource::refused. `packed`: the answer
+    // may be gzip if the connection allows it; never that to a watch, whose events something on the
+    // way could hold back to pack them.
     Result<net::Headers> headers(std::string_view accept,
                                  std::string_view content_type,
+                                 bool packed,
                                  std::string& token);
     void observe(std::string_view method, int status, MonotonicTime started);  // 0: no response
     void observe_retry(std::string_view method, int status);

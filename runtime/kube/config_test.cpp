@@ -303,6 +303,24 @@ TEST(Kubeconfig, APathListIsMergedFirstDefinitionWins) {
     EXPECT_EQ(other.value().http.endpoint, "https://second");
 }
 
+struct CompressRow {
+    const char* cluster;
+    bool compress;
+};
+
+TEST(Kubeconfig, AsksOtherMachinesForGzipUnlessToldNotTo) {
+    for (const CompressRow& row :
+         {CompressRow{R"({"server":"https://api.test:6443"})", true},
+          CompressRow{R"({"server":"https://api.test","disable-compression":false})", true},
+          CompressRow{R"({"server":"https://api.test","disable-compression":true})", false},
+          CompressRow{R"({"server":"https://127.0.0.1:6443"})", false},
+          CompressRow{R"({"server":"https://localhost:6443"})", false}}) {
+        const auto config = parse_kubeconfig(kubeconfig(row.cluster, "{}"), "/d");
+        ASSERT_TRUE(config) << config.error().message;
+        EXPECT_EQ(config.value().compress, row.compress) << row.cluster;
+    }
+}
+
 TEST(Kubeconfig, TakesAProxyOfTheEnvironment) {
     const Environment environment = [](const std::string& name) -> std::optional<std::string> {
         return name == "HTTPS_PROXY" ? std::optional<std::string>("p:3128") : std::nullopt;
@@ -328,6 +346,7 @@ TEST(InCluster, ReadsTheServiceAccount) {
     const auto config = load_in_cluster(environment, files.reader(), "/sa");
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_EQ(config.value().http.endpoint, "https://[fd00::1]:443");
+    EXPECT_FALSE(config.value().compress);
     EXPECT_EQ(config.value().ns, "ns");
     EXPECT_EQ(config.value().token_file, "/sa/token");
     EXPECT_EQ(config.value().files.ca, "/sa/ca.crt");

@@ -135,6 +135,9 @@ Result<std::unique_ptr<Connection>> Connection::open(net::IoLoop& loop,
     client.user_agent = options.user_agent;
     client.base_path = self->config_.base_path;
     client.headers = self->config_.headers;
+    if (self->config_.compress) {
+        client.headers.emplace_back("Accept-Encoding", "gzip");
+    }
     client.tokens = self->tokens_.get();
     client.refresh = [self] { return self->refresh(); };
     client.explain = [self](Error error) { return self->explain(std::move(error)); };

@@ -20,15 +20,18 @@ namespace capstan::kube {
 // Everything needed for net::make_http_client and Client. PEM texts are loaded already.
 struct ConnectionConfig {
     net::HttpClientOptions http;
-    std::string host;                // "127.0.0.1:6443"
-    std::string ns;                  // the context's namespace; "default" when it names none
-    std::string base_path;           // "/k8s/clusters/c-1": before every target; usually ""
-    std::string user;                // for errors: "kubeconfig user \"a\""
-    std::string token;               // literal
-    std::string token_file;          // re-read every minute
-    TlsFiles files;                  // where the PEM texts came from, to be read again
-    net::Headers headers;            // of every request: impersonation, basic authentication
-    bool secret_headers{false};      // a password is among them
+    std::string host;            // "127.0.0.1:6443"
+    std::string ns;              // the context's namespace; "default" when it names none
+    std::string base_path;       // "/k8s/clusters/c-1": before every target; usually ""
+    std::string user;            // for errors: "kubeconfig user \"a\""
+    std::string token;           // literal
+    std::string token_file;      // re-read every minute
+    TlsFiles files;              // where the PEM texts came from, to be read again
+    net::Headers headers;        // of every request: impersonation, basic authentication
+    bool secret_headers{false};  // a password is among them
+    // Large answers may come as gzip. Not in a cluster and not from this machine, where bytes cost
+    // less than the CPU time of packing them (docs/operations.md).
+    bool compress{false};
     std::optional<ExecConfig> exec;  // a program that prints credentials
 
     // nullptr: neither token nor file (Connection, connection.hpp, cares for exec too)

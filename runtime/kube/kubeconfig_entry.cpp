@@ -269,6 +269,9 @@ Result<void> read_cluster(const Entry& cluster, const ReadFile& read, Connection
             return fail(with_context(proxy.error(), cluster.name + ": proxy-url"));
         }
     }
+    const auto endpoint = net::parse_endpoint(config.http.endpoint);
+    config.compress = endpoint && !net::is_loopback(endpoint.value().host) &&
+                      !cluster.view["disable-compression"].bool_or(false);
     config.http.tls.server_name = cluster.text("tls-server-name");
     config.http.tls.insecure = cluster.view["insecure-skip-tls-verify"].bool_or(false);
     CAPSTAN_TRY(config.http.tls.ca_pem,

@@ -116,7 +116,8 @@ void UnaryCall::send() {
         }
         deadline = std::min(deadline, until.value());
     }
-    auto headers = client_->headers(spec_.accept, spec_.content_type, token_);
+    auto headers =
+        client_->headers(spec_.accept, spec_.content_type, spec_.method == "GET", token_);
     if (!headers) {
         finish_soon(headers.error());
         return;

@@ -99,6 +99,46 @@ TEST(ClientHeaders, PathAndHeadersOfTheConnectionAreOnEveryRequest) {
     EXPECT_EQ(as, std::vector<std::string>(3, "boss"));
 }
 
+TEST(ClientHeaders, OnlyWhatIsReadAtOnceMayBePacked) {
+    test::VirtualLoop loop;
+    Script script;
+    std::map<std::string, std::string> codings;  // by method and path; of a watch with "?"
+    const auto answer = script.handler();
+    test::LocalTransport http{loop, [&](const std::shared_ptr<net::ServerExchange>& exchange) {
+                                  const std::string target = exchange->target();
+                                  const bool watch = target.find("watch=") != target.npos;
+                                  codings[exchange->method() + " " +
+                                          target.substr(0, target.find('?')) + (watch ? "?" : "")] =
+                                      net::find_header(exchange->headers(), "accept-encoding");
+                                  answer(exchange);
+                              }};
+    ClientOptions options;
+    options.headers = {{"Accept-Encoding", "gzip"}};
+    Client client(loop, http, options);
+    const auto quiet = [](const auto&) {};
+    WatchOptions by_list;
+    by_list.ns = "b";
+    by_list.by_list = true;
+    WatchHandler handler;
+    handler.on_end = quiet;
+    std::vector<CallHandle> calls;
+    calls.push_back(client.get(kLease, {"x", "a"}, {}, quiet));
+    calls.push_back(client.list(kLease, {}, quiet));
+    calls.push_back(client.patch(kLease, {"x", "a"}, "{}", {}, quiet));
+    calls.push_back(client.watch(kLease, {}, handler));
+    calls.push_back(client.watch(kLease, by_list, handler));
+    loop.run_for(1s);
+    const std::string leases = "/apis/coordination.k8s.io/v1/leases";
+    const std::string below = "/apis/coordination.k8s.io/v1/namespaces/";
+    const std::map<std::string, std::string> expected = {{"GET " + below + "x/leases/a", "gzip"},
+                                                         {"GET " + leases, "gzip"},
+                                                         {"GET " + below + "b/leases", "gzip"},
+                                                         {"GET " + leases + "?", ""},
+                                                         {"PATCH " + below + "x/leases/a", ""}};
+    std::erase_if(codings, [&](const auto& seen) { return !expected.contains(seen.first); });
+    EXPECT_EQ(codings, expected);
+}
+
 constexpr const char* kAggregated =
     R"({"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[
     {"metadata":{"name":"coordination.k8s.io"},"versions":[

@@ -130,7 +130,7 @@ private:
     }
 
     void open() {
-        auto headers = client_->headers(accept(), "", token_);
+        auto headers = client_->headers(accept(), "", options_.by_list, token_);
         if (!headers) {
             finish(fail(with_context(headers.error(), what_)));
             return;

@@ -4,6 +4,7 @@
 // Thread: the loop thread.
 #pragma once
 
+#include "runtime/net/gunzip.hpp"
 #include "runtime/net/http.hpp"
 #include "runtime/net/http1.hpp"
 #include "runtime/net/transport.hpp"
@@ -116,6 +117,8 @@ private:
     void pump();
     bool parse_some();  // false: failed, over
     void take_head();
+    bool begin_decoding(Headers& headers);                 // false: failed, over
+    bool unpack(std::size_t bytes_max, std::string& out);  // false: failed, over
     void take_unary_body();
     void deliver();  // stream: one on_data or on_end, when asked for
     void succeed_unary();
@@ -140,6 +143,7 @@ private:
     std::unique_ptr<Connecting> connecting_;
     std::unique_ptr<ClientConnection> connection_;
     std::unique_ptr<Http1Parser> parser_;
+    std::unique_ptr<Gunzip> gunzip_;  // the answer is packed, as was asked for
     HttpResponse response_;
     bool busy_{false};  // counted by the pool
     bool reused_{false};

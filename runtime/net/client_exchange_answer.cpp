@@ -2,9 +2,16 @@
 #include "runtime/net/client_exchange.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace capstan::net {
+
+namespace {
+
+constexpr std::size_t kCodingBytesQuoted = 64;
+
+}  // namespace
 
 void ClientExchange::read() {
     CAPSTAN_CHECK(!unary_ && !read_wanted_, "read() out of turn");
@@ -80,7 +87,8 @@ void ClientExchange::pump() {
     if (state_ != State::open || complete_) {
         return;
     }
-    if (!head_taken_ || (read_wanted_ && parser_->body().empty())) {
+    const bool nothing_left = parser_->body().empty() && !(gunzip_ && gunzip_->has_more());
+    if (!head_taken_ || (read_wanted_ && nothing_left)) {
         wait_for_bytes();
     }
 }
@@ -118,27 +126,75 @@ bool ClientExchange::parse_some() {
 
 void ClientExchange::take_head() {
     head_taken_ = true;
+    Headers headers = std::move(parser_->head().headers);
+    if (!begin_decoding(headers)) {
+        return;
+    }
     if (unary_) {
         response_.status = parser_->head().status;
-        response_.headers = std::move(parser_->head().headers);
+        response_.headers = std::move(headers);
         return;
     }
     deadline_.reset();  // of a stream: until here
-    const Headers headers = std::move(parser_->head().headers);
     if (handler_.on_head) {
         const auto call = handler_.on_head;
         call(parser_->head().status, headers);
     }
 }
 
+// Bodies that were not asked for as gzip are the caller's affair, whatever they are.
+bool ClientExchange::begin_decoding(Headers& headers) {
+    const std::string coding(find_header(headers, "content-encoding"));
+    const Head& head = parser_->head();
+    const bool empty = request_.method == "HEAD" || head.status == 101 || head.status == 204 ||
+                       head.status == 304 || head.content_length == 0;
+    if (coding.empty() || equal_names(coding, "identity") || empty ||
+        !has_token(find_header(request_.headers, "accept-encoding"), "gzip")) {
+        return true;
+    }
+    if (!equal_names(coding, "gzip")) {
+        fail_with(Code::unavailable,
+                  "the answer has the content coding \"" + coding.substr(0, kCodingBytesQuoted) +
+                      "\", which was not asked for");
+        return false;
+    }
+    gunzip_ = std::make_unique<Gunzip>();
+    std::erase_if(headers, [](const auto& header) {  // they speak of the packed bytes
+        return equal_names(header.first, "content-encoding") ||
+               equal_names(header.first, "content-length");
+    });
+    return true;
+}
+
+bool ClientExchange::unpack(std::size_t bytes_max, std::string& out) {
+    const auto done = gunzip_->decode(parser_->body(), bytes_max, out);
+    if (!done) {
+        fail_with(done.error().code, "malformed answer: " + done.error().message);
+        return false;
+    }
+    if (complete_ && !gunzip_->has_more() && !gunzip_->complete()) {
+        fail_with(Code::unavailable, "malformed answer: its gzip is cut short");
+        return false;
+    }
+    return true;
+}
+
 void ClientExchange::take_unary_body() {
     std::string& body = parser_->body();
+    if (gunzip_) {
+        const std::size_t room = request_.body_bytes_max - response_.body.size();
+        if (!unpack(room + (room < SIZE_MAX ? 1 : 0), response_.body)) {  // one over shows
+            return;
+        }
+    }
     if (response_.body.size() + body.size() > request_.body_bytes_max) {
         return fail_with(
             Code::too_large,
             "the answer is larger than " + std::to_string(request_.body_bytes_max) + " bytes");
     }
-    if (response_.body.empty()) {
+    if (gunzip_) {
+        // There it is already.
+    } else if (response_.body.empty()) {
         response_.body.swap(body);
         const std::int64_t length = parser_->head().content_length;
         if (length > 0 && static_cast<std::uint64_t>(length) <= request_.body_bytes_max) {
@@ -161,15 +217,19 @@ void ClientExchange::deliver() {
         return;
     }
     std::string& body = parser_->body();
-    if (!body.empty()) {
-        read_wanted_ = false;
-        std::string piece;
-        if (body.size() <= kDataBytesMax) {
-            piece.swap(body);
-        } else {
-            piece = body.substr(0, kDataBytesMax);
-            body.erase(0, kDataBytesMax);
+    std::string piece;
+    if (gunzip_) {
+        if (!unpack(kDataBytesMax, piece)) {
+            return;
         }
+    } else if (body.size() <= kDataBytesMax) {
+        piece.swap(body);
+    } else {
+        piece = body.substr(0, kDataBytesMax);
+        body.erase(0, kDataBytesMax);
+    }
+    if (!piece.empty()) {
+        read_wanted_ = false;
         const auto call = handler_.on_data;
         if (call) {
             call(piece);

@@ -10,7 +10,8 @@
 
 namespace capstan::net {
 
-// `loop` must come from make_loop() and outlive the client. Nothing is connected yet.
+// `loop` must come from make_loop() and outlive the client. Nothing is connected yet. The answer to
+// "Accept-Encoding: gzip" is decoded; body_bytes_max and pieces are of the text then.
 // Errors: invalid (endpoint or PEM malformed, certificate and key do not match).
 Result<std::unique_ptr<HttpClient>> make_http_client(IoLoop& loop, HttpClientOptions options);
 
