@@ -2,7 +2,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -52,32 +54,84 @@ struct Pipe {
     }
 };
 
-struct FileActions {
-    posix_spawn_file_actions_t actions;
-    FileActions() { ::posix_spawn_file_actions_init(&actions); }
-    ~FileActions() { ::posix_spawn_file_actions_destroy(&actions); }
-    FileActions(const FileActions&) = delete;
-    FileActions& operator=(const FileActions&) = delete;
-};
-
-struct Attributes {
-    posix_spawnattr_t attributes;
-    Attributes() {
-        ::posix_spawnattr_init(&attributes);
-        sigset_t none;
-        sigemptyset(&none);
+// All signals blocked while it lives: a handler of ours must not run in the child.
+class SignalsBlocked {
+public:
+    SignalsBlocked() {
         sigset_t all;
         sigfillset(&all);
-        ::posix_spawnattr_setsigmask(&attributes, &none);
-        ::posix_spawnattr_setsigdefault(&attributes, &all);
-        ::posix_spawnattr_setpgroup(&attributes, 0);
-        ::posix_spawnattr_setflags(
-            &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+        ::pthread_sigmask(SIG_SETMASK, &all, &before_);
     }
-    ~Attributes() { ::posix_spawnattr_destroy(&attributes); }
-    Attributes(const Attributes&) = delete;
-    Attributes& operator=(const Attributes&) = delete;
+    ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    SignalsBlocked(const SignalsBlocked&) = delete;
+    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+private:
+    sigset_t before_;
 };
+
+struct ChildPlan {
+    pid_t parent;
+    const char* path;
+    char* const* argv;
+    char* const* environment;
+    int output;
+    int errors;
+    int refusal;  // gets errno when the program cannot be run; closed by exec
+};
+
+// Between fork and exec only async-signal-safe calls: other threads may hold any lock.
+[[noreturn]] void run_child(const ChildPlan& plan) {
+    // Nobody else ends it when we are killed. It is bound to the thread that forks: the loop's.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != plan.parent) {
+        ::_exit(127);  // killed before that call
+    }
+    ::setpgid(0, 0);
+    for (int number = 1; number < NSIG; ++number) {
+        ::signal(number, SIG_DFL);  // ignored signals would stay ignored in the program
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null >= 0 && ::dup2(null, 0) == 0 && ::dup2(plan.output, 1) == 1 &&
+        ::dup2(plan.errors, 2) == 2) {
+        ::execve(plan.path, plan.argv, plan.environment);
+    }
+    const int error = errno;
+    [[maybe_unused]] const auto written = ::write(plan.refusal, &error, sizeof error);
+    ::_exit(127);
+}
+
+// The file that `name` means: a path, or the first of $PATH that may be run; else one that may not,
+// so that the error of running it is the right one; "" when there is none at all.
+std::string find_program(const std::string& name) {
+    if (name.find('/') != std::string::npos) {
+        return name;
+    }
+    const char* const variable = ::getenv("PATH");
+    std::string_view directories = variable == nullptr ? "/usr/bin:/bin" : variable;
+    std::string refused;
+    for (bool more = true; more;) {
+        const std::size_t end = std::min(directories.find(':'), directories.size());
+        const std::string directory(directories.substr(0, end));
+        more = end < directories.size();
+        directories.remove_prefix(more ? end + 1 : end);
+        const std::string path = (directory.empty() ? "." : directory) + "/" + name;
+        struct stat found {};
+        if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) {
+            continue;
+        }
+        if (::access(path.c_str(), X_OK) == 0) {
+            return path;
+        }
+        if (refused.empty()) {
+            refused = path;
+        }
+    }
+    return refused;
+}
 
 std::vector<std::string> merged_environment(const std::vector<std::string>& over) {
     std::map<std::string, std::string> by_name;
@@ -93,6 +147,14 @@ std::vector<std::string> merged_environment(const std::vector<std::string>& over
         entries.push_back(std::move(entry));
     }
     return entries;
+}
+
+void close_all(const std::array<int, 3>& descriptors) {
+    for (const int fd : descriptors) {
+        if (fd >= 0) {
+            ::close(fd);
+        }
+    }
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -133,34 +195,47 @@ public:
 
 private:
     Result<void> spawn() {
-        std::array<int, 2> output{-1, -1};
-        std::array<int, 2> errors{-1, -1};
-        if (::pipe2(output.data(), O_CLOEXEC) != 0) {
-            return fail(Code::unavailable, std::string("pipe: ") + std::strerror(errno));
+        const std::string path = find_program(command_.argv.front());
+        if (path.empty()) {
+            return fail(Code::not_found, std::strerror(ENOENT));
         }
-        output_.fd = output[0];
-        if (::pipe2(errors.data(), O_CLOEXEC) != 0) {
-            ::close(output[1]);
-            return fail(Code::unavailable, std::string("pipe: ") + std::strerror(errno));
+        Pipe refusal;
+        std::array<int, 3> ends{-1, -1, -1};
+        Pipe* const pipes[] = {&output_, &errors_, &refusal};
+        for (std::size_t i = 0; i < ends.size(); ++i) {
+            int both[2] = {-1, -1};
+            if (::pipe2(both, O_CLOEXEC) != 0) {
+                const int error = errno;
+                close_all(ends);
+                return fail(Code::unavailable, std::string("pipe: ") + std::strerror(error));
+            }
+            pipes[i]->fd = both[0];
+            ends[i] = both[1];
         }
-        errors_.fd = errors[0];
-        FileActions files;
-        ::posix_spawn_file_actions_addopen(&files.actions, 0, "/dev/null", O_RDONLY, 0);
-        ::posix_spawn_file_actions_adddup2(&files.actions, output[1], 1);
-        ::posix_spawn_file_actions_adddup2(&files.actions, errors[1], 2);
-        const Attributes attributes;
         const auto entries = merged_environment(command_.environment);
         const auto argv = pointers(command_.argv);
-        const int error = ::posix_spawnp(&pid_,
-                                         argv[0],
-                                         &files.actions,
-                                         &attributes.attributes,
-                                         argv.data(),
-                                         pointers(entries).data());
-        ::close(output[1]);
-        ::close(errors[1]);
-        if (error != 0) {
-            pid_ = -1;
+        const auto environment = pointers(entries);
+        const ChildPlan plan{
+            ::getpid(), path.c_str(), argv.data(), environment.data(), ends[0], ends[1], ends[2]};
+        int error = 0;
+        {
+            const SignalsBlocked blocked;
+            pid_ = ::fork();
+            if (pid_ == 0) {
+                run_child(plan);
+            }
+            error = errno;
+        }
+        close_all(ends);
+        if (pid_ < 0) {
+            return fail(Code::unavailable, std::string("fork: ") + std::strerror(error));
+        }
+        // Ends with its exec at the latest.
+        ssize_t count = 0;
+        do {
+            count = ::read(refusal.fd, &error, sizeof error);
+        } while (count < 0 && errno == EINTR);
+        if (count == sizeof error) {
             const bool absent = error == ENOENT || error == ENOTDIR;
             return fail(absent ? Code::not_found : Code::unavailable, std::strerror(error));
         }

@@ -1,7 +1,8 @@
 // One short-lived child process with its output: credential plugins.
 //
 // No shell, no terminal, standard input is empty. The child leads a process group of its own, which
-// is killed as a whole. Thread: [io]; callbacks never run inside the call.
+// is killed as a whole. When we are killed or the thread that started it ends, the kernel kills the
+// child. Thread: [io]; callbacks never run inside the call.
 #pragma once
 
 #include "capstan/error.hpp"

@@ -4,6 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <optional>
 
 namespace capstan::net {
@@ -72,6 +78,68 @@ TEST_F(CommandTest, DroppingTheHandleKills) {
     ASSERT_TRUE(loop->run_until([&] { return later; }, kLimit));
     running.reset();
     EXPECT_FALSE(called);
+}
+
+// A program in another process that runs a command until it is killed.
+[[noreturn]] void run_in_child(const std::string& script) {
+    const auto loop = make_loop();
+    const auto running =
+        run_command(*loop, {{"sh", "-c", script}, {}, 60s}, [](const Result<CommandResult>&) {});
+    loop->run_until([] { return false; }, 60s);
+    ::_exit(0);
+}
+
+// What comes out of `fd` until a line or the end; "the test hangs" when nothing does.
+std::string line_of(int fd) {
+    std::string text;
+    for (char c = 0; c != '\n';) {
+        pollfd entry{fd, POLLIN, 0};
+        if (::poll(&entry, 1, static_cast<int>(std::chrono::milliseconds(kLimit).count())) != 1) {
+            return "the test hangs";
+        }
+        if (::read(fd, &c, 1) != 1) {
+            break;
+        }
+        text += c;
+    }
+    return text;
+}
+
+TEST(Command, AKilledParentTakesTheChildWithIt) {
+    int alive[2] = {-1, -1};  // written to by parent and child, so that it ends with both of them
+    ASSERT_EQ(::pipe(alive), 0);
+    const std::string script = "echo $$ >&" + std::to_string(alive[1]) + "; exec sleep 60";
+    const pid_t parent = ::fork();
+    if (parent == 0) {
+        run_in_child(script);
+    }
+    ::close(alive[1]);
+    const std::string child = line_of(alive[0]);
+    EXPECT_EQ(::kill(std::atoi(child.c_str()), 0), 0) << child;
+    ::kill(parent, SIGKILL);
+    ::waitpid(parent, nullptr, 0);
+    EXPECT_EQ(line_of(alive[0]), "") << "it lives on";
+    ::close(alive[0]);
+}
+
+TEST(Command, ProgramsAreFoundInThePath) {
+    const auto loop = make_loop();
+    const auto code = [&](const std::string& program) {
+        std::optional<Result<CommandResult>> result;
+        const auto running = run_command(
+            *loop, {{program}, {}, 10s}, [&](Result<CommandResult> r) { result = std::move(r); });
+        EXPECT_TRUE(loop->run_until([&] { return result.has_value(); }, kLimit));
+        return *result ? Code::internal : result->error().code;
+    };
+    const char* const before = ::getenv("PATH");
+    const std::string path = before == nullptr ? "" : before;
+    ::setenv("PATH", ("/nowhere:/etc:" + path).c_str(), 1);
+    EXPECT_EQ(code("true"), Code::internal) << "no error";
+    EXPECT_EQ(code("passwd-is-not-there"), Code::not_found);
+    EXPECT_EQ(code("hostname-is-not-there/x"), Code::not_found);
+    ::setenv("PATH", "/etc", 1);
+    EXPECT_EQ(code("passwd"), Code::unavailable) << "it is there but no program";
+    ::setenv("PATH", path.c_str(), 1);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,7 +20,11 @@ using Clock = std::chrono::steady_clock;
 
 // noexcept: an exception out of a constructor must end the child here, not unwind into its copy of
 // whoever called us.
-[[noreturn]] void map_in_child(const std::string& path, int output) noexcept {
+[[noreturn]] void map_in_child(const std::string& path, int output, pid_t parent) noexcept {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // one that hangs must not outlive us
+    if (::getppid() != parent) {
+        ::_exit(0);
+    }
     ::dup2(output, STDERR_FILENO);
     ::dup2(output, STDOUT_FILENO);
     for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTERM, SIGINT}) {
@@ -71,9 +76,10 @@ Result<void> try_mapping(const std::string& path, std::chrono::milliseconds limi
     if (::pipe2(ends, O_CLOEXEC) != 0) {
         return ok();
     }
+    const pid_t parent = ::getpid();
     const pid_t child = ::fork();
     if (child == 0) {
-        map_in_child(path, ends[1]);
+        map_in_child(path, ends[1], parent);
     }
     ::close(ends[1]);
     std::string said;

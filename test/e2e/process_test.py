@@ -129,6 +129,15 @@ class CredentialPlugins(WithDirectory):
         self.assertEqual(operator.stop(), 0, operator.text())
         self.assert_ended(pids)
 
+    def test_one_that_hangs_ends_with_a_killed_operator(self):
+        path, pids = self.hanging()
+        operator = self.operator(path)
+        wait_for("the plugin", pids.exists, 60)
+        operator.process.kill()
+        plugin, helper = pids.read_text().split()
+        wait_for(f"the end of {plugin}", lambda: not runs(plugin), 20)
+        os.kill(int(helper), signal.SIGKILL)  # what a plugin has started itself goes on
+
     def test_one_that_hangs_ends_with_a_command(self):
         path, pids = self.hanging()
         for number in (signal.SIGINT, signal.SIGTERM):
