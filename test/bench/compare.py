@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures controller runtimes on the widget workload (README.md beside this file) and prints medians as JSON and as a table.
+"""Measures controller runtimes on the widget workload (README.md beside this file) and prints medians as JSON, a line each.
 
     compare.py [--operator NAME]... [--runs 3] MEASURE...
 
