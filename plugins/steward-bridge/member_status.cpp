@@ -47,6 +47,12 @@ const char* reason_to_start(std::optional<MemberState> state,
                                                     : "DBValidationSucceeded";
 }
 
+// An object also when there is nothing to say any more: null is no status.
+json::Value whole(const api::EtcdMemberStatus& status) {
+    json::Value encoded = api::encode(status);
+    return encoded.is_null() ? json::object() : encoded;
+}
+
 json::Value defragmentation_of(const api::EtcdMemberStatus& status) {
     return status.last_defragmentation ? api::encode(*status.last_defragmentation) : json::Value();
 }
@@ -282,15 +288,15 @@ std::optional<json::Value> MemberStatus::due(WallTime now) const {
     const auto age = first ? WallTime::duration::max() : now - *written_at_;
     const bool changed = !(facts_of(known_) == facts_of(written_));
     if (urgent() || (changed && age >= kWriteGapMin)) {
-        return api::encode(known_);
+        return whole(known_);
     }
     if (backups_confirmed() && age >= kWriteGapMin) {
-        return api::encode(known_);
+        return whole(known_);
     }
     // Also after a restart of the steward: the times in the object may be old.
     const bool confirmed = known_.observed_at != written_.observed_at;
     if (confirmed && age >= kFactsAgeMax / 2) {
-        return api::encode(known_);
+        return whole(known_);
     }
     return std::nullopt;
 }

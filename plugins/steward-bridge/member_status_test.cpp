@@ -101,6 +101,17 @@ TEST(MemberStatus, WritesAllAgainWhenTheObjectHasLostIt) {
     EXPECT_EQ(json::View(*again)["id"].string_or(""), "a1");
 }
 
+TEST(MemberStatus, IsAnObjectWhenTheOnlyThingSaidIsNoLongerTrue) {
+    MemberStatus status;
+    status.condition("SnapshotsTaken", "ConfigurationUnreadable", "not synced", kStart);
+    ASSERT_TRUE(status.due(kStart));
+    status.written(kStart);
+    status.condition("SnapshotsTaken", "", "", kStart + seconds(5));
+    const auto empty = status.due(kStart + seconds(5));
+    ASSERT_TRUE(empty);
+    EXPECT_EQ(*empty, json::object());
+}
+
 TEST(MemberStatus, TakesOverWhatAnEarlierProcessReported) {
     api::EtcdMemberStatus known;
     known.id = "a1";
