@@ -121,9 +121,10 @@ class Backed:
                                  f"{json.dumps([m.get('status', {}).get('conditions') for m in self.cluster.members()])}\n"
                                  f"{self.steward_logs()}") from None
 
-    def steward_logs(self):
+    def steward_logs(self, last=3000):
+        """Of each the last bytes; None: all."""
         logs = sorted(path for path in self.cluster.dir.rglob("*.log") if "backup-restore" in str(path))
-        return "\n".join(f"--- {path}\n{path.read_text(errors='replace')[-3000:]}" for path in logs)
+        return "\n".join(f"--- {path}\n{path.read_text(errors='replace')[-(last or 0):]}" for path in logs)
 
     def stewards(self):
         """Member -> pid of its steward."""
@@ -254,6 +255,7 @@ class OneMember(unittest.TestCase):
         self.assertTrue(any(name.startswith("Incr-") for name in names), names)
         snapshots = backed.cluster.members()[0]["status"]["snapshots"]
         self.assertIn(snapshots["lastDelta"]["name"], names)
+        self.assertNotIn("configuration of backups cannot be read", backed.steward_logs(None))
         backed.close()
 
     def test_restarts_go_on_from_the_stored_chain(self):

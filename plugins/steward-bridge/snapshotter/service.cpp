@@ -17,6 +17,8 @@ namespace capstan::steward {
 namespace {
 
 constexpr std::chrono::seconds kStoreRetry{10};
+constexpr std::chrono::milliseconds kSyncPeriod{250};
+constexpr std::chrono::seconds kSyncPatience{10};
 constexpr const char* kLocalContainer = "default.bkp";  // of a Local store without a container
 
 // A Local store's directory, where the pod really has it.
@@ -89,6 +91,14 @@ void SnapshotService::look_at_orders(Call& call) {
         face_.configure(std::move(orders.value().config), std::move(orders.value().etcd));
         return;
     }
+    // A process that has just started has not heard of its ConfigMap yet: no news, for a while.
+    if (orders.error().code == Code::unavailable && !face_.orders().config) {
+        unsynced_since_ = unsynced_since_.value_or(now);
+        if (now - *unsynced_since_ < kSyncPatience) {
+            looked_ = false;
+            return;
+        }
+    }
     // What runs goes on with what it has; an Etcd that cannot be read is not one without backups.
     if (orders.error().message != orders_problem_) {
         orders_problem_ = orders.error().message;
@@ -145,7 +155,8 @@ Result<void> SnapshotService::run(Call& call) {
                            "the leading member",
                            {}});
         report();
-        if (!wait(call, call.now() + kOrdersPeriod)) {
+        const std::chrono::milliseconds pause = looked_ ? kOrdersPeriod : kSyncPeriod;
+        if (!wait(call, call.now() + pause)) {
             break;
         }
     }

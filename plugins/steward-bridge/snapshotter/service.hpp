@@ -10,6 +10,7 @@
 #include "plugins/steward-bridge/stream/host_digest.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace capstan::steward {
@@ -51,7 +52,8 @@ private:
     SnapshotLeases leases_;
     MonotonicTime looked_at_orders_{};
     bool looked_{false};
-    std::string orders_version_, orders_problem_;
+    std::optional<MonotonicTime> unsynced_since_;
+    std::string orders_problem_;
     std::uint64_t reported_{0};
 };
 
