@@ -29,10 +29,11 @@ def free_ports(count):
 class Etcd:
     """`program` on `data`; a member called `name` of `initial_cluster` (alone when not given)."""
 
-    def __init__(self, program, data, name="m1", ports=None, initial_cluster=None, token="token"):
+    def __init__(self, program, data, name="m1", ports=None, initial_cluster=None, token="token", arguments=()):
         self.client_port, self.peer_port = ports or free_ports(2)
         self.name, self.data, self.program, self.token = name, pathlib.Path(data), program, token
         self.initial_cluster = initial_cluster or f"{name}=http://127.0.0.1:{self.peer_port}"
+        self.arguments = arguments
         self.authorization = None
         self.process = None
 
@@ -42,7 +43,7 @@ class Etcd:
             self.process = subprocess.Popen(
                 [self.program, "--name", self.name, "--data-dir", str(self.data), "--listen-client-urls", client,
                  "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-                 "--initial-cluster", self.initial_cluster, "--initial-cluster-token", self.token],
+                 "--initial-cluster", self.initial_cluster, "--initial-cluster-token", self.token, *self.arguments],
                 stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         return self
 
