@@ -11,6 +11,7 @@ namespace {
 
 // Above it further leases are not made anew; their keys stay.
 constexpr std::size_t kLeasesMax = 1'000'000;
+constexpr std::size_t kLeasesKeptMax = 100'000;  // of the base, found there once
 
 // Of etcd's buckets those that restoring writes itself.
 constexpr std::string_view kOwnBuckets[] = {
@@ -133,21 +134,51 @@ Result<void> Replay::add_event(const DeltaEvent& event) {
     pair.key = event.key;
     if (!event.deleted) {
         pair = {event.key, event.create_revision, main, event.version, event.value, event.lease};
-        note_leases(event);
+        CAPSTAN_TRY(note_leases(event));
     }
     mvcc::encode_key_value(pair, message_);
     ++counts_.events;
     return write(mvcc::encode_revision({main, next_sub_++, event.deleted}), message_);
 }
 
-void Replay::note_leases(const DeltaEvent& event) {
+Result<bool> Replay::base_has_lease(const std::string& id) {
+    const bolt::Bucket* bucket = find_bucket(base_, mvcc::kLeaseBucket);
+    if (bucket == nullptr || leases_kept_.contains(id)) {
+        return bucket != nullptr;
+    }
+    bolt::Cursor cursor(reader_, *bucket);
+    CAPSTAN_TRY(const bool found, cursor.seek(bolt::bytes(id)));
+    const bool kept = found && bolt::text(cursor.key()) == id;
+    if (kept && leases_kept_.size() < kLeasesKeptMax) {
+        leases_kept_.insert(id);
+    }
+    return kept;
+}
+
+// Of the keys of a lease only the first one in an object tells what it was granted.
+Result<void> Replay::note_leases(const DeltaEvent& event) {
     for (const DeltaLease& lease : event.leases) {
-        if (lease.id != 0 && leases_.size() < kLeasesMax) {
-            leases_.emplace(mvcc::encode_number(static_cast<std::uint64_t>(lease.id)),
-                            lease.ttl_seconds);
+        const std::string id = mvcc::encode_number(static_cast<std::uint64_t>(lease.id));
+        CAPSTAN_TRY(const bool kept, base_has_lease(id));
+        if (lease.id == 0 || kept || leases_.size() == kLeasesMax) {
+            continue;
+        }
+        counts_.leases += leases_.emplace(id, lease.ttl_seconds).second ? 1u : 0u;
+        if (const auto unknown = leases_unknown_.find(id); unknown != leases_unknown_.end()) {
+            counts_.leases_unknown -= unknown->second;
+            leases_unknown_.erase(unknown);
         }
     }
-    counts_.leases_unknown += event.lease != 0 && event.leases.empty() ? 1 : 0;
+    if (event.lease == 0) {
+        return ok();
+    }
+    const std::string id = mvcc::encode_number(static_cast<std::uint64_t>(event.lease));
+    CAPSTAN_TRY(const bool kept, base_has_lease(id));
+    if (!kept && !leases_.contains(id) && leases_unknown_.size() < kLeasesMax) {
+        ++leases_unknown_[id];
+        ++counts_.leases_unknown;
+    }
+    return ok();
 }
 
 // Those of the base as they are, and those that only deltas know.
@@ -157,7 +188,6 @@ Result<void> Replay::write_leases() {
     auto write_until = [&](std::string_view id) -> Result<void> {
         for (; next != leases_.end() && (id.empty() || next->first < id); ++next) {
             const auto number = mvcc::decode_number(next->first);
-            ++counts_.leases;
             CAPSTAN_TRY(write(
                 next->first,
                 mvcc::encode_lease({static_cast<std::int64_t>(number.value_or(0)), next->second})));

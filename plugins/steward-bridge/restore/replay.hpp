@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace capstan::steward {
@@ -26,9 +27,9 @@ struct ReplayCounts {
     std::uint64_t base_entries{0};    // revisions taken from the base
     std::uint64_t events{0};          // taken from deltas
     std::uint64_t events_known{0};    // in deltas, but in the base already
-    std::uint64_t leases{0};          // made from what deltas say of them
+    std::uint64_t leases{0};          // of deltas alone, with their length
     std::uint64_t events_unfit{0};    // taken although they do not continue what is before them
-    std::uint64_t leases_unknown{0};  // of keys in deltas that say nothing of their lease's length
+    std::uint64_t leases_unknown{0};  // puts in deltas whose lease neither base nor deltas describe
 };
 
 class Replay {
@@ -66,7 +67,8 @@ private:
     Result<void> add_base_entry(const mvcc::Revision& revision, bolt::Bytes key, bolt::Bytes value);
     Result<void> write(std::string_view key, std::string_view value);
     Result<void> check(const DeltaEvent& event);
-    void note_leases(const DeltaEvent& event);
+    Result<void> note_leases(const DeltaEvent& event);
+    Result<bool> base_has_lease(const std::string& id);
     Result<void> write_leases();
     Result<void> write_meta(const NewCluster* cluster);
     Result<void> write_members(const NewCluster& cluster);
@@ -80,7 +82,10 @@ private:
     bool unfit_accepted_{false};
     std::int64_t revision_{1};
     std::int64_t next_sub_{0};  // 0: nothing of revision_ came from the present delta
-    std::map<std::string, std::int64_t> leases_;  // id as its key in the bucket -> seconds
+    // By id, as its key in the bucket:
+    std::map<std::string, std::int64_t> leases_;           // not in the base -> seconds
+    std::set<std::string> leases_kept_;                    // in the base
+    std::map<std::string, std::uint64_t> leases_unknown_;  // told by nobody so far -> keys
     ReplayCounts counts_;
     std::string message_;  // being encoded
 };

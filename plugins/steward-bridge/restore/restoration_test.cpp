@@ -158,6 +158,22 @@ TEST_F(Restoration, LeasesOfTheBaseStayAndThoseDeltasTellOfAreMade) {
     EXPECT_EQ(live_keys(restored()).at("c").lease, 1234);
 }
 
+TEST_F(Restoration, OneDescriptionIsEnoughForAllKeysOfALease) {
+    store_.add_full(2, base_of({put("a", 2, 2, 1)}));
+    std::vector<DeltaEvent> events;
+    for (std::int64_t revision = 3; revision < 9; ++revision) {
+        events.push_back(put("k" + std::to_string(revision), revision, revision, 1));
+        events.back().lease = revision < 6 ? 7 : revision < 8 ? 5 : 1234;
+    }
+    events[1].leases = {{7, 30}};  // 5 is in the base, 1234 nowhere
+    store_.add_delta(events);
+    const auto report = run();
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report.value().counts.leases, 1u);
+    EXPECT_EQ(report.value().counts.leases_unknown, 1u);
+    EXPECT_EQ(restored().at("lease").size(), 2u);
+}
+
 TEST_F(Restoration, StopsAtTheRevisionAskedFor) {
     const std::vector<DeltaEvent> base = {put("a", 2, 2, 1), put("a", 2, 3, 2), put("a", 2, 4, 3)};
     store_.add_full(2, base_of(base));
