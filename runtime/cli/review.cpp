@@ -4,6 +4,7 @@
 #include "runtime/cli/ops_server.hpp"
 #include "runtime/kube/credentials.hpp"
 #include "runtime/net/certificate_watcher.hpp"
+#include "runtime/net/http_client.hpp"
 #include "runtime/plugin/inspect.hpp"
 
 #include <algorithm>
@@ -121,7 +122,17 @@ void check_connection(const config::OperatorConfig& config,
                       const std::string& flag,
                       Review& review) {
     const auto found = find_connection(config.kubeconfig, config.context);
-    if (found) {
+    const kube::ConnectionConfig* connection = found ? &found.value() : nullptr;
+    if (connection != nullptr) {
+        const auto good = net::check_tls(connection->http.tls);
+        if (!good && connection->http.endpoint.starts_with("https://")) {
+            const std::string& ca = connection->files.ca;
+            review.problems.push_back(
+                (config.kubeconfig.empty() ? "" : config.kubeconfig + ": ") + good.error().message +
+                (ca.empty() ? "" : " (CA " + ca + ")") +
+                "; remedy: certificate-authority(-data) holds certificates in PEM, "
+                "client-certificate(-data) and client-key(-data) are a pair");
+        }
         return;
     }
     if (found.error().code == Code::not_found) {

@@ -188,6 +188,11 @@ void ClientPool::close() {
     }
 }
 
+Result<void> check_tls(const TlsClientOptions& options) {
+    const auto made = TlsClient::create(options, "localhost");
+    return made ? ok() : Result<void>(fail(made.error()));
+}
+
 Result<std::unique_ptr<HttpClient>> make_http_client(IoLoop& loop, HttpClientOptions options) {
     Route route;
     CAPSTAN_TRY(route.endpoint, parse_endpoint(options.endpoint));

@@ -15,6 +15,10 @@ namespace capstan::net {
 // Errors: invalid (endpoint or PEM malformed, certificate and key do not match).
 Result<std::unique_ptr<HttpClient>> make_http_client(IoLoop& loop, HttpClientOptions options);
 
+// Whether a client can be made of these: PEM that can be read, a certificate with its key.
+// Errors: invalid.
+Result<void> check_tls(const TlsClientOptions& options);
+
 // What parts of the runtime that make their own clients are given; a simulation gives its own.
 using HttpClientFactory = std::function<Result<std::unique_ptr<HttpClient>>(HttpClientOptions)>;
 

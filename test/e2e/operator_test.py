@@ -170,6 +170,20 @@ class WrongConfiguration(unittest.TestCase):
                      "operator.yaml:3: /plugins/etcd/enabled", "operator.yaml:4: /gracefulStop", "operator.yaml:5: /loging",
                      "operator.yaml:6: /leaderElection/leaseDuration", "operator.yaml:7: /listeners/ops/port")
 
+    def test_a_kubeconfig_that_is_wrong_is_wrong_before_the_start(self):
+        config = self.directory.write("operator.yaml", HEAD)
+        kubeconfig = json.loads(kubeconfig_for(1))
+        kubeconfig["clusters"][0]["cluster"] = {"server": "https://127.0.0.1:1", "certificate-authority-data": "aGVsbG8="}
+        path = self.directory.write("no-pem", json.dumps(kubeconfig))
+        for extra in ((), ("--validate-only",)):
+            done = self.directory.run(config, path, *extra)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("malformed PEM in the CA", done.stderr)
+            self.assertIn("remedy: certificate-authority(-data)", done.stderr)
+            done = self.directory.run(config, "/nonexistent", *extra)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("--kubeconfig: cannot open /nonexistent", done.stderr)
+
     def test_what_only_the_plugins_know_all_at_once(self):
         self.refused("plugins:\n  etcd: {featureGates: {Nope: true}, controllers: {etdc: {maxConcurrent: 2}}}\n"
                      f"  gated: {{path: {TEST_PLUGINS / 'gated.so'}, featureGates: {{Sealed: false}}}}\n  nothing: {{}}\n",
