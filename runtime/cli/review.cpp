@@ -5,6 +5,7 @@
 #include "runtime/kube/credentials.hpp"
 #include "runtime/net/certificate_watcher.hpp"
 #include "runtime/net/http_client.hpp"
+#include "runtime/plugin/config_schema.hpp"
 #include "runtime/plugin/inspect.hpp"
 
 #include <algorithm>
@@ -39,6 +40,24 @@ void check_controllers(const plugin::Manifest& manifest,
     }
 }
 
+std::string in_file(const std::string& file) {
+    return file.empty() ? std::string() : file + ": ";
+}
+
+// What the plugin's manifest says of its own configuration.
+void check_settings(const plugin::Manifest& manifest,
+                    const ChosenPlugin& chosen,
+                    const std::string& file,
+                    std::vector<std::string>& problems) {
+    if (!manifest.config_schema.is_object() || chosen.config.config.is_null()) {
+        return;
+    }
+    for (const std::string& problem :
+         plugin::config_problems(manifest.config_schema, chosen.config.config)) {
+        problems.push_back(in_file(file) + "/plugins/" + chosen.name + "/config" + problem);
+    }
+}
+
 // A webhook nobody serves is asked in vain, and with failurePolicy Fail that stops the users.
 void check_listener(const plugin::Manifest& manifest,
                     const config::OperatorConfig& config,
@@ -60,10 +79,6 @@ void check_policy(const plugin::Manifest& manifest,
     for (const std::string& what : plugin::policy_problems(manifest, policy_of(chosen.config))) {
         problems.push_back("plugin " + manifest.id + ": permissions: with them " + what);
     }
-}
-
-std::string in_file(const std::string& file) {
-    return file.empty() ? std::string() : file + ": ";
 }
 
 // "1.5s", "250ms"
@@ -150,6 +165,7 @@ void check_connection(const config::OperatorConfig& config,
 
 void review_plugin(const ChosenPlugin& chosen,
                    const config::OperatorConfig& config,
+                   const std::string& file,
                    Review& review) {
     const plugin::Report report = plugin::inspect(chosen.path);
     if (!report.loadable()) {
@@ -171,6 +187,7 @@ void review_plugin(const ChosenPlugin& chosen,
         review.warnings.push_back("plugin " + id + ": " + warning);
     }
     check_controllers(*report.manifest, chosen, review.problems);
+    check_settings(*report.manifest, chosen, file, review.problems);
     check_listener(*report.manifest, config, review);
     check_policy(*report.manifest, chosen, review.problems);
     auto gates = gates_for(*report.manifest, chosen.config, review.warnings);
@@ -242,7 +259,7 @@ Review review(const config::CheckedConfig& checked,
     std::vector<std::string> missing;
     for (const ChosenPlugin& chosen :
          choose_plugins(config, plugin_directories(plugin_dirs, config), missing)) {
-        review_plugin(chosen, config, review);
+        review_plugin(chosen, config, file, review);
     }
     review.code = !review.problems.empty() ? 2 : missing.empty() ? 0 : 3;
     review.problems.insert(review.problems.end(), missing.begin(), missing.end());

@@ -1,5 +1,6 @@
 #include "runtime/plugin/manifest.hpp"
 
+#include "runtime/plugin/config_schema.hpp"
 #include "runtime/plugin/manifest_reader.hpp"
 #include "runtime/plugin/variables.hpp"
 
@@ -155,8 +156,8 @@ void read_config_and_isolation(StrictObject& top, Manifest& manifest, Problems& 
         StrictObject config(*value, top.at("config"), problems);
         if (const json::Value* schema = config.take("schema")) {
             manifest.config_schema = *schema;
-            if (!schema->is_object()) {
-                config.problem("schema", "expected a JSON schema object");
+            for (const std::string& problem : schema_problems(*schema)) {
+                config.problem("schema", problem);
             }
         }
         config.finish();

@@ -184,6 +184,12 @@ class WrongConfiguration(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("--kubeconfig: cannot open /nonexistent", done.stderr)
 
+    def test_settings_that_a_plugin_does_not_have(self):
+        self.refused("plugins:\n  etcd: {config: {imagez: {}, images: {etcd: 5}}}\n  custodian: {config: {etcdMember: {unknownTreshold: 1m}}}\n",
+                     "operator.yaml: /plugins/etcd/config/imagez: unknown; there are images, ",
+                     "/plugins/etcd/config/images/etcd: expected string, found integer",
+                     "/plugins/custodian/config/etcdMember/unknownTreshold: unknown; there are notReadyThreshold, unknownThreshold")
+
     def test_what_only_the_plugins_know_all_at_once(self):
         self.refused("plugins:\n  etcd: {featureGates: {Nope: true}, controllers: {etdc: {maxConcurrent: 2}}}\n"
                      f"  gated: {{path: {TEST_PLUGINS / 'gated.so'}, featureGates: {{Sealed: false}}}}\n  nothing: {{}}\n",
