@@ -98,6 +98,9 @@ bool MemberService::learner_mark(Call& call) const {
 }
 
 void MemberService::initialise(Call& call) {
+    if (status_loaded_) {
+        start_.leave_started(call);
+    }
     const auto map = PodMap::load();
     if (!map) {
         return start_.wait_for(call, "PodMapUnreadable", map.error().message);

@@ -112,6 +112,17 @@ protected:
         }
         host_.put(object);
     }
+    // It led before its launcher asked again.
+    void put_started_member() {
+        put_member(false, true);
+        json::Value object = *host_.find(kMember, kKey);
+        object["status"].set("transitions",
+                             json::list({{{"state", "Started"},
+                                          {"subState", "Leader"},
+                                          {"reason", "ClusterJoined"},
+                                          {"transitionTime", "2026-01-01T00:00:00Z"}}}));
+        host_.put(object);
+    }
     // A whole data directory of member 3 of cluster c.
     void make_data() {
         fs::create_directories(data_ + "/member/wal");
@@ -223,6 +234,23 @@ TEST_F(MemberServiceTest, RemovesNobodyWithoutAQuorumOfOthers) {
     EXPECT_TRUE(cluster_.changes.empty());
     EXPECT_EQ(waits_for(), "WaitingForCluster");
     EXPECT_EQ(steward_.member->run_state("r"), RunState::progress);
+}
+
+TEST_F(MemberServiceTest, IsNotStartedWhileItWaitsWithoutItsData) {
+    put_started_member();
+    cluster_.down = {"a", "b", "c"};
+    run_for(seconds(5));
+    EXPECT_EQ(waits_for(), "WaitingForCluster");
+    EXPECT_EQ(reasons(), (Texts{"ClusterJoined", "DetectedPreviousUncleanExit"}));
+}
+
+TEST_F(MemberServiceTest, IsNotStartedWhileItWaitsForItsConfiguration) {
+    put_started_member();
+    make_data();
+    host_.erase("v1/ConfigMap", {"n", "m-config"});
+    run_for(seconds(5));
+    EXPECT_EQ(waits_for(), "ConfigurationUnreadable");
+    EXPECT_EQ(reasons(), (Texts{"ClusterJoined", "DetectedPreviousUncleanExit"}));
 }
 
 TEST_F(MemberServiceTest, WaitsForItsTurnAndForTheClusterWithPatience) {

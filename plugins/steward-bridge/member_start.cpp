@@ -58,6 +58,16 @@ std::optional<MemberStart::Ended> MemberStart::give_up(Call& call,
     return Ended{false, {}};
 }
 
+void MemberStart::leave_started(Call& call) {
+    if (status_.state() == MemberState::started) {
+        enter_validation(call, reason_to_validate());
+    }
+}
+
+const char* MemberStart::reason_to_validate() const {
+    return request_.full ? "DetectedPreviousUncleanExit" : "DetectedPreviousCleanExit";
+}
+
 void MemberStart::enter_validation(Call& call, const char* reason) {
     status_.enter(
         MemberState::initializing,
@@ -75,8 +85,7 @@ const DataDirectory& MemberStart::inspect(Call& call, const std::string& path) {
     }
     data_ = inspect_data_directory(path, Depth::sanity);
     if (data_.state != State::missing) {
-        enter_validation(
-            call, request_.full ? "DetectedPreviousUncleanExit" : "DetectedPreviousCleanExit");
+        enter_validation(call, reason_to_validate());
     }
     if (request_.full && data_.state == State::valid) {
         publish_(call);  // reading all of it takes a while

@@ -38,6 +38,8 @@ public:
     };
 
     void begin(const RunRequest& request);  // a new start: what an earlier one saw counts no more
+    // A launcher that asks has no etcd any more: what was Started is not, whatever is found now.
+    void leave_started(Call& call);
     // nullopt: waits.
     std::optional<Ended> look(Call& call,
                               const Configuration& configuration,
@@ -68,6 +70,7 @@ private:
 
     const DataDirectory& inspect(Call& call, const std::string& path);
     void enter_validation(Call& call, const char* reason);
+    const char* reason_to_validate() const;
     bool gather(Look& look, bool learner_mark);
     void find_self(Look& look);
     void judge(Look& look);
