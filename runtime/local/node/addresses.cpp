@@ -3,10 +3,15 @@
 #include "capstan/json.hpp"
 #include "runtime/local/node/files.hpp"
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <climits>
+#include <cstddef>
+#include <cstring>
 
 namespace capstan::local {
 namespace {
@@ -108,6 +113,37 @@ std::optional<std::string> port_conflict(const std::string& address, std::uint16
     return std::nullopt;
 }
 
+std::optional<HeldAddress> HeldAddress::take(const std::string& address) {
+    // An abstract name: it begins with a zero byte and leaves no file behind.
+    const std::string name = "capstan-pod-address/" + address;
+    sockaddr_un own{};
+    own.sun_family = AF_UNIX;
+    if (name.size() >= sizeof own.sun_path) {
+        return HeldAddress(-1);  // from a damaged file; no address at all
+    }
+    std::memcpy(own.sun_path + 1, name.data(), name.size());
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    sockaddr_storage generic{};
+    std::memcpy(&generic, &own, length);
+    const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool bound =
+        fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&generic), length) == 0;
+    if (bound) {
+        return HeldAddress(fd);
+    }
+    const bool taken = fd >= 0 && errno == EADDRINUSE;
+    if (fd >= 0) {
+        ::close(fd);
+    }
+    return taken ? std::nullopt : std::optional(HeldAddress(-1));
+}
+
+HeldAddress::~HeldAddress() {
+    if (fd_ >= 0) {
+        ::close(fd_);
+    }
+}
+
 AddressBook::AddressBook(std::string path, std::string prefix)
     : path_(std::move(path)), prefix_(std::move(prefix)) {
     const auto text = read_file(path_);
@@ -128,11 +164,15 @@ void AddressBook::claim(const ObjectKey& pod, const std::string& address) {
     release(pod);
     by_pod_[pod] = address;
     taken_.insert(address);
+    if (auto held = HeldAddress::take(address)) {
+        held_.emplace(address, std::move(*held));
+    }
 }
 
 void AddressBook::release(const ObjectKey& pod) {
     if (const auto it = by_pod_.find(pod); it != by_pod_.end()) {
         taken_.erase(it->second);
+        held_.erase(it->second);
         by_pod_.erase(it);
     }
 }
@@ -170,6 +210,10 @@ Result<std::string> AddressBook::address_of(const ObjectKey& pod) {
             continue;
         }
         claim(pod, address);
+        if (!held_.contains(address)) {  // another node's, whose pod does not listen yet
+            release(pod);
+            continue;
+        }
         if (auto saved = save(); !saved.has_value()) {
             release(pod);
             return fail(std::move(saved).error());

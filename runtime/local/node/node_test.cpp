@@ -475,6 +475,13 @@ TEST_F(NodeTest, StatefulSetRunsRollsAndKeepsDataAndAddresses) {
     const auto names = map();
     EXPECT_EQ(json::View(names)["names"]["m-1.m-peer.ns.svc"].string_or(""), ip);
     EXPECT_EQ(json::View(names)["names"]["m-1.m-peer"].string_or(""), ip);
+    const auto claim = api.get(kClaimKind, {"ns", "d-m-1"}).value();
+    const auto log = claim_dir(dir + "/.capstan/volumes", claim) + "/log";
+    const auto logged = [&] {
+        const auto text = read_file(log);
+        return text.has_value() ? text.value() : std::string();
+    };
+    ASSERT_TRUE(wait([&] { return logged() == "run\n"; }));  // ready is not yet: it has written
 
     auto changed = stateful_set(2, "echo again >> /data/log; exec sleep 1000");
     ASSERT_TRUE(api.patch(kStatefulSetKind,
@@ -484,10 +491,9 @@ TEST_F(NodeTest, StatefulSetRunsRollsAndKeepsDataAndAddresses) {
     ASSERT_TRUE(all_updated());
     EXPECT_EQ(ip_of("m-1"), ip);
     EXPECT_EQ(ip_of("m-0"), other);
-    const auto claim = api.get(kClaimKind, {"ns", "d-m-1"}).value();
-    EXPECT_EQ(json::View(claim)["status"]["phase"].string_or(""), "Bound");
-    const auto log = claim_dir(dir + "/.capstan/volumes", claim) + "/log";
-    ASSERT_TRUE(wait([&] { return read_file(log).value() == "run\nagain\n"; }));
+    const auto bound = api.get(kClaimKind, {"ns", "d-m-1"}).value();
+    EXPECT_EQ(json::View(bound)["status"]["phase"].string_or(""), "Bound");
+    ASSERT_TRUE(wait([&] { return logged() == "run\nagain\n"; }));
     EXPECT_TRUE(wait([&] { return processes().size() == 2; }));
 }
 
