@@ -88,7 +88,7 @@ class Backed:
         return sorted(path.name for path in self.store.glob("default/main/v2/*"))
 
     def leader(self):
-        return wait_for("a leader", self.cluster.leader, 60)
+        return self.cluster.await_leader()
 
     def call(self, what, body):
         """On any member; on another one when it does not answer."""
@@ -113,7 +113,7 @@ class Backed:
             ends += [snapshots[kind]["endRevision"] for kind in ("lastFull", "lastDelta") if kind in snapshots]
         return max(ends)
 
-    def await_backed_up(self, revision, limit=60):
+    def await_backed_up(self, revision, limit=120):
         try:
             wait_for(f"backups up to revision {revision}", lambda: self.reported() >= revision, limit)
         except AssertionError as error:
@@ -139,6 +139,10 @@ class Backed:
                 found.update({entry.split(b"=", 1)[1].decode(): pid for entry in environment
                               if entry.startswith(b"CAPSTAN_MEMBER_NAME=")})
         return found
+
+    def steward(self, member):
+        """Its pid; one that was killed before is back in a moment."""
+        return wait_for(f"the steward of {member}", lambda: self.stewards().get(member))
 
     def transfer(self, chance, leader=None):
         """To another member than `leader`, or than the one that leads."""
@@ -266,7 +270,7 @@ class OneMember(unittest.TestCase):
         writes.run(20)
         backed.check(self)
         for _ in range(3):
-            before = backed.stewards()["main-0"]
+            before = backed.steward("main-0")
             os.kill(before, signal.SIGKILL)
             writes.run(20)
             wait_for("a new steward", lambda: backed.stewards().get("main-0", before) != before, 60)
@@ -347,7 +351,7 @@ class S3Store(unittest.TestCase):
         backed.await_backed_up(backed.revision(), 180)
         backed.check(self)
         wait_for("the end of the condition", lambda: not [c for c in backed.cluster.members()[0]["status"].get("conditions", [])
-                                                          if c["type"] == "SnapshotsTaken"], 30)
+                                                          if c["type"] == "SnapshotsTaken"])
         backed.close()
 
 
@@ -373,16 +377,16 @@ class ThreeMembers(unittest.TestCase):
             writes.run(chance.randrange(1, 40))
             leader = backed.leader()["metadata"]["name"]
             if what == "steward":
-                os.kill(backed.stewards()[chance.choice((leader, "main-0"))], signal.SIGKILL)
+                os.kill(backed.steward(chance.choice((leader, "main-0"))), signal.SIGKILL)
             elif what == "transfer":
                 backed.transfer(chance)
             elif what == "etcd":
-                os.kill(backed.cluster.etcd_pids()[leader], signal.SIGKILL)
+                os.kill(wait_for("its etcd", lambda m=leader: backed.cluster.etcd_pids().get(m)), signal.SIGKILL)
             elif what == "compaction":
                 backed.compact(backed.revision())
             elif what == "paused":
                 # It does not hear that it no longer leads, and goes on later with what it was about to store.
-                paused = backed.stewards()[leader]
+                paused = backed.steward(leader)
                 os.kill(paused, signal.SIGSTOP)
                 backed.transfer(chance, leader)
             writes.run(chance.randrange(1, 40))

@@ -72,7 +72,7 @@ class BadInput(unittest.TestCase):
         self.assert_refused(self.up(GOOD.replace("replicas: 1", "replicas: 1\n  replicsa: 3")), "bad.yaml", "replicsa")
 
     def test_missing_file(self):
-        done = subprocess.run([CAPSTAN, "up", "-f", str(self.root / "none.yaml")], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run([CAPSTAN, "up", "-f", str(self.root / "none.yaml")], capture_output=True, text=True, timeout=60, check=False)
         self.assert_refused(done, "none.yaml")
 
     def test_missing_etcd(self):

@@ -22,7 +22,7 @@ ETCD1 = ROOT / "examples" / "etcd-1.yaml"
 DRUID = "/apis/druid.gardener.cloud/v1alpha1"
 
 
-def wait_for(what, condition, limit=60.0):
+def wait_for(what, condition, limit=120.0):
     """The first true value of condition(); fails by name after `limit` seconds."""
     end = time.monotonic() + limit
     problem = None
@@ -84,6 +84,21 @@ def gateway(endpoint, call, body, timeout=5):
         return value
     finally:
         connection.close()
+
+
+def asked(endpoint, call, body, limit=60):
+    """gateway() for what must come to be answered: tried again while etcd is slow or without a leader, as a busy machine makes
+    it. A member that refuses connections is an error at once: who says that it is ready has to listen."""
+    end = time.monotonic() + limit
+    while True:
+        try:
+            return gateway(endpoint, call, body)
+        except ConnectionRefusedError:
+            raise
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            if time.monotonic() > end:
+                raise AssertionError(f"{endpoint} {call}: no answer in {limit} s: {error}") from error
+        time.sleep(0.2)
 
 
 def b64(text):
@@ -159,6 +174,10 @@ class Cluster:
     def endpoints(self):
         return [m["status"]["endpoint"] for m in self.members()]
 
+    def await_leader(self, limit=60):
+        """The only member that says it leads: a ready cluster may have two or none for a moment."""
+        return wait_for("one leader", self.leader, limit)
+
     def leader(self):
         found = [m for m in self.members() if self.state(m) == ("Started", "Leader")]
         return found[0] if len(found) == 1 else None
@@ -193,10 +212,10 @@ class Cluster:
         return found
 
     def put(self, key, value, endpoint=None):
-        gateway(endpoint or self.endpoints()[0], "kv/put", {"key": b64(key), "value": b64(value)})
+        asked(endpoint or self.endpoints()[0], "kv/put", {"key": b64(key), "value": b64(value)})
 
     def read(self, key, endpoint):
-        kvs = gateway(endpoint, "kv/range", {"key": b64(key)}).get("kvs", [])
+        kvs = asked(endpoint, "kv/range", {"key": b64(key)}).get("kvs", [])
         return base64.b64decode(kvs[0]["value"]).decode() if kvs else None
 
     def kill(self):

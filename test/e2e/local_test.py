@@ -26,7 +26,7 @@ def versions(api):
     return found
 
 
-def settled(cluster, quiet=4.0, limit=60.0):
+def settled(cluster, quiet=4.0, limit=180.0):
     """The versions once every pod is ready and nothing has been written for `quiet` seconds: tests before this one may
     have left a member that is still coming back."""
     end = time.monotonic() + limit
@@ -48,13 +48,14 @@ def settled(cluster, quiet=4.0, limit=60.0):
 
 class ThreeMembers(ThreeMembersMixin, unittest.TestCase):
     def test_status_tells_the_truth(self):
+        def roles():
+            return sorted(m.get("role", "") for m in self.cluster.etcd()["status"]["members"])
+        wait_for("the roles", lambda: roles() == ["Leader", "Member", "Member"])  # told by leases, a moment after the members
         status = self.cluster.etcd()["status"]
         self.assertEqual(status["readyReplicas"], 3)
         self.assertEqual(len(status["members"]), 3)
         self.assertEqual(len(status["memberRefs"]), 3)
         self.assertEqual(status["observedGeneration"], self.cluster.etcd()["metadata"]["generation"])
-        roles = sorted(m.get("role", "") for m in status["members"])
-        self.assertEqual(roles, ["Leader", "Member", "Member"])
         leases = self.cluster.api().items("/apis/coordination.k8s.io/v1/namespaces/default/leases")
         holders = [l["spec"]["holderIdentity"] for l in leases if l["spec"].get("holderIdentity", "").count(":") == 2]
         self.assertEqual(sorted(h.rsplit(":", 1)[1] for h in holders), ["Leader", "Member", "Member"])
@@ -77,7 +78,7 @@ class ThreeMembers(ThreeMembersMixin, unittest.TestCase):
         pids = [p for p in self.cluster.processes() if self.is_operator(p)]
         self.assertEqual(len(pids), 1)
         os.kill(pids[0], signal.SIGKILL)
-        wait_for("a new operator", lambda: [p for p in self.cluster.processes() if self.is_operator(p) and p != pids[0]], 30)
+        wait_for("a new operator", lambda: [p for p in self.cluster.processes() if self.is_operator(p) and p != pids[0]])
         time.sleep(6)
         after = versions(api)
         changed = [key for key in set(before) | set(after) if before.get(key) != after.get(key) and "/etcdmembers/" not in key]
@@ -112,15 +113,15 @@ class Deletion(unittest.TestCase):
         self.addCleanup(cluster.close)
         cluster.start()
         done = subprocess.run([CAPSTAN, "delete", "--kubeconfig", str(cluster.dir / "kubeconfig"), "-f", str(ETCD1)],
-                              capture_output=True, text=True, timeout=30, check=False)
+                              capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         api = cluster.api()
         gone = [p for p in KINDS if "persistentvolumeclaims" not in p and "serviceaccounts" not in p and "rolebindings" not in p]
 
         def left():
             return [f"{p}: {i['metadata']['name']}" for p in gone for i in api.items(p) if "solo" in i["metadata"]["name"]]
-        wait_for("children to go", lambda: not left(), 60)
-        wait_for("etcd to end", lambda: not cluster.etcd_pids(), 30)
+        wait_for("children to go", lambda: not left())
+        wait_for("etcd to end", lambda: not cluster.etcd_pids())
 
 
 if __name__ == "__main__":

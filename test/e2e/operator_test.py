@@ -293,13 +293,13 @@ class WrongConfiguration(unittest.TestCase):
         self.assertEqual(status, 500, text)
         self.assertIn("[-]api-server failed: has not answered yet", text)
         operator.process.send_signal(signal.SIGTERM)
-        self.assertEqual(operator.process.wait(30), 0, operator.text())
+        self.assertEqual(operator.process.wait(60), 0, operator.text())
         self.assertNotIn("plugin started", operator.text())
 
     def test_output_that_cannot_be_written_is_a_failure(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
             done = subprocess.run([CAPSTAN, "config", "print", str(self.directory.write("operator.yaml", HEAD))], stdout=full,
-                                  stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+                                  stderr=subprocess.PIPE, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("the output could not be written: No space left on device", done.stderr)
 

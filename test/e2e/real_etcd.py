@@ -2,6 +2,7 @@
 import base64
 import json
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import time
 import urllib.request
 
-START_SECONDS = 30
+START_SECONDS = 90
 
 
 def encode(data):
@@ -17,9 +18,16 @@ def encode(data):
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
+    """Ports that nobody listens on, and that no outgoing connection is given until they are used."""
+    end = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    sockets = []
+    while len(sockets) < count:
+        each = socket.socket()
+        try:
+            each.bind(("127.0.0.1", random.randrange(10000, end) if end > 12000 else 0))
+            sockets.append(each)
+        except OSError:
+            each.close()
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
         each.close()

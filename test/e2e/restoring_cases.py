@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 
-from local_cluster import ETCD1, b64, gateway, wait_for
+from local_cluster import ETCD1, asked, b64, wait_for
 from member_cases import Members
 
 STORE = "etc/gardener/local-backupbuckets/bucket"  # where the node keeps the hostPath of container "bucket"
@@ -40,7 +40,7 @@ class RestoringMixin:
         """Puts keys; the revision of the last one."""
         endpoint = cluster.endpoints()[0]
         for number in range(count):
-            answer = gateway(endpoint, "kv/put", {"key": b64(f"key-{number}"), "value": b64(str(number))})
+            answer = asked(endpoint, "kv/put", {"key": b64(f"key-{number}"), "value": b64(str(number))})
         return int(answer["header"]["revision"])
 
     def assert_there(self, cluster, count, member):

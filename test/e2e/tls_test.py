@@ -95,7 +95,11 @@ class TlsMixin:
         connection = http.client.HTTPSConnection(urllib.parse.urlparse(endpoint).netloc, context=self.context(with_pair), timeout=5)
         try:
             connection.request("POST", "/v3/" + path, json.dumps(body), {"Content-Type": "application/json"})
-            return json.loads(connection.getresponse().read())
+            answer = connection.getresponse()
+            value = json.loads(answer.read())
+            if answer.status != 200:
+                raise ValueError(f"{path}: {answer.status} {value}")
+            return value
         finally:
             connection.close()
 
@@ -108,8 +112,9 @@ class TlsMixin:
     def test_it_serves_clients_with_a_pair_only(self):
         endpoint = self.cluster.endpoints()[0]
         self.assertTrue(endpoint.startswith("https://"))
-        self.call(endpoint, "kv/put", {"key": b64("a"), "value": b64("b")})
-        self.assertEqual(base64.b64decode(self.call(endpoint, "kv/range", {"key": b64("a")})["kvs"][0]["value"]), b"b")
+        wait_for("a write", lambda: self.call(endpoint, "kv/put", {"key": b64("a"), "value": b64("b")}))
+        kvs = wait_for("a read", lambda: self.call(endpoint, "kv/range", {"key": b64("a")}))["kvs"]
+        self.assertEqual(base64.b64decode(kvs[0]["value"]), b"b")
         with self.assertRaises((OSError, http.client.HTTPException)):
             self.call(endpoint, "kv/range", {"key": b64("a")}, with_pair=False)
         for member in self.cluster.members():
@@ -123,13 +128,13 @@ class TlsMixin:
             "PATCH", "/api/v1/namespaces/default/secrets/client-server",
             {"data": pair("x", self.client_ca.issue("server", self.server_usage))["data"]}, "application/merge-patch+json")
         self.assertEqual(status, 200, answer)
-        wait_for("the new certificate", lambda: self.served_serial(endpoint) != before, 60)
+        wait_for("the new certificate", lambda: self.served_serial(endpoint) != before)
         self.assertEqual(cluster.etcd_pids(), pids)
         cluster.await_ready()
 
     def test_a_lost_member_comes_back_over_tls(self):
         cluster = self.cluster
-        leader = wait_for("a leader", cluster.leader, 30)["metadata"]["name"]
+        leader = cluster.await_leader()["metadata"]["name"]
         victim = sorted(n for n in cluster.etcd_pids() if n != leader)[0]
         old = cluster.member(victim)["status"]["id"]
         cluster.stop_etcd(victim)
@@ -141,7 +146,7 @@ class TlsMixin:
 
     def test_a_missing_key_is_named(self):
         cluster = self.cluster
-        leader = wait_for("a leader", cluster.leader, 30)["metadata"]["name"]
+        leader = cluster.await_leader()["metadata"]["name"]
         victim = sorted(n for n in cluster.etcd_pids() if n != leader)[-1]
         path = "/api/v1/namespaces/default/secrets/peer-ca"
         saved = cluster.api().get(path)["data"]
