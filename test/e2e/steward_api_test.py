@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -19,7 +20,8 @@ from real_etcd import Etcd
 from steward_pki import Pki
 
 ETCD_DIR = pathlib.Path(os.environ["CAPSTAN_ETCD_DIR"])
-ADDRESS = "127.78.3.7"  # of the pod that the steward believes to be in
+# Of the pod that the steward believes to be in; its ops port is fixed, and another run may be beside this one.
+ADDRESS = f"127.78.{random.randrange(256)}.{random.randrange(1, 255)}"
 ROTATION_SECONDS = 90  # certificates are read every 10 s
 ALARM_SECONDS = 120  # alarms are read every 30 s
 

@@ -18,7 +18,7 @@ from member_cases import Members
 from member_test import wanted
 from versions_test import cached
 
-ADDRESSES = ["127.0.0.1"] + [f"127.77.0.{n}" for n in range(1, 40)]
+ADDRESSES = ["127.0.0.1"] + [f"127.77.0.{n}" for n in range(1, 256)]
 NAMES = ["localhost", "main-local", "main-client", "main-client.default.svc", "*.main-peer.default.svc"]
 
 
