@@ -117,13 +117,16 @@ class Cluster:
         self.process = None
         self.log = open(self.root / "up.log", "ab")
 
-    def await_said(self, text, after, limit=90):
+    def await_said(self, text, after, limit=180):
         """`capstan up` prints `text` beyond offset `after` of its output."""
         def said():
             if self.process.poll() is not None:
                 raise AssertionError(f"capstan up ended with {self.process.returncode}:\n{self.tail()}")
             return text in self.output()[after:]
-        wait_for(repr(text), said, limit)
+        try:
+            wait_for(repr(text), said, limit)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.tail()}") from None
 
     def start(self, *arguments, wait=True):
         before = len(self.output())
@@ -147,7 +150,7 @@ class Cluster:
             parts.append("--- operator.log\n" + log.read_text(errors="replace")[-4000:])
         return "\n".join(parts)
 
-    def await_ready(self, limit=90):
+    def await_ready(self, limit=180):
         def ready():
             if self.process.poll() is not None:
                 raise AssertionError(f"capstan up ended with {self.process.returncode}:\n{self.tail()}")
