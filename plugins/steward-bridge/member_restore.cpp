@@ -62,8 +62,9 @@ bool holds_backups(const SnapshotListing& listing) {
 
 // The unpacked base and the new database are both at least as large as the base is stored.
 Result<void> check_room(const SnapshotListing& listing, const std::string& data_directory) {
-    const LatestSet latest = latest_set(listing.snapshots);
-    const std::uint64_t needed = latest.full ? 2 * latest.full->bytes : 0;
+    const auto chosen = choose_history(listing);  // what is wrong with it restore() tells
+    const SnapshotRecord* const full = chosen ? chosen.value().history.newest_full() : nullptr;
+    const std::uint64_t needed = full != nullptr ? 2 * full->bytes : 0;
     if (free_bytes(data_directory) < needed) {
         remove_aside(data_directory, 1);
     }

@@ -1,5 +1,6 @@
 // Keys of objects in a backup store, one a line.
 #include "plugins/steward-bridge/snapshot/chain.hpp"
+#include "plugins/steward-bridge/snapshot/histories.hpp"
 #include "plugins/steward-bridge/snapshot/retention.hpp"
 #include "test/fuzz/fuzz.hpp"
 
@@ -49,10 +50,23 @@ void check_retention(const SnapshotListing& listing) {
                 "a verdict for each object");
         bool newest = true;
         for (std::size_t i = listing.snapshots.size(); i-- > 0 && newest;) {
-            require(verdicts[i].keep, "the newest full and what follows it are kept");
-            newest = listing.snapshots[i].kind != SnapshotKind::full;
+            const SnapshotRecord& record = listing.snapshots[i];
+            if (history_index(listing, record.created) == listing.marks.size()) {
+                require(verdicts[i].keep, "the newest full and what follows it are kept");
+                newest = record.kind != SnapshotKind::full;
+            }
         }
     }
+}
+
+void check_histories(const SnapshotListing& listing) {
+    std::size_t snapshots = 0;
+    for (const StoredHistory& history : histories_of(listing)) {
+        snapshots += history.listing.snapshots.size();
+    }
+    require(snapshots == listing.snapshots.size(), "every snapshot is of one history");
+    const auto chosen = choose_history(listing);
+    require(chosen || !chosen.error().message.empty(), "a refusal says why");
 }
 
 }  // namespace
@@ -75,12 +89,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     const SnapshotListing listing = read_listing(objects);
     capstan::fuzz::require(listing.snapshots.size() + listing.parts.size() + listing.fences.size() +
-                                   listing.skipped.size() ==
+                                   listing.marks.size() + listing.skipped.size() ==
                                objects.size(),
                            "no key is lost");
     if (!listing.snapshots.empty()) {
         check_chain(listing);
     }
     check_retention(listing);
+    check_histories(listing);
     return 0;
 }

@@ -84,13 +84,24 @@ void add_point(CLI::App& command, BackupArguments& out, RawArguments& raw) {
     const std::string group = "Point in time";
     CLI::Option* revision = command
                                 .add_option("--to-revision,--revision",
-                                            out.to_revision,
+                                            out.wish.to_revision,
                                             "up to this revision (default: the newest there is)")
                                 ->group(group)
                                 ->check(CLI::PositiveNumber);
     command.add_option("--to-time", raw.to_time, "up to the last snapshot made by then (RFC 3339)")
         ->group(group)
         ->excludes(revision);
+    command
+        .add_option("--history",
+                    out.wish.history,
+                    "of a cluster that was set back: which one, as `list` names them (default: the "
+                    "present one)")
+        ->group(group);
+    command
+        .add_flag("--by-revision",
+                  out.wish.by_revision,
+                  "where names contradict each other, take the highest revisions")
+        ->group(group);
     command
         .add_flag(
             "--accept-other-history",
@@ -214,7 +225,7 @@ Result<void> judge(BackupArguments& out, const RawArguments& raw) {
     if (raw.progress || raw.quiet) {
         out.progress = raw.progress;
     }
-    CAPSTAN_TRY(out.to_time, parse_time("--to-time", raw.to_time));
+    CAPSTAN_TRY(out.wish.to_time, parse_time("--to-time", raw.to_time));
     CAPSTAN_TRY(out.quota_bytes, parse_bytes(raw.quota));
     if (!raw.compression.empty()) {
         CAPSTAN_TRY(out.compression, compression_of_policy(raw.compression));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plugins/steward-bridge/snapshot/compression.hpp"
+#include "plugins/steward-bridge/snapshot/histories.hpp"
 #include "plugins/steward-bridge/snapshot/retention.hpp"
 
 #include "capstan/clock.hpp"
@@ -32,8 +33,7 @@ struct BackupArguments {
     std::optional<bool> progress;  // nothing: when stderr is a terminal
 
     // verify, restore, compact, dump
-    std::optional<std::int64_t> to_revision;
-    std::optional<WallTime> to_time;
+    HistoryWish wish;
     bool accept_other_history{false};
     std::string work_directory;  // where room for the base is; "": beside the result, or $TMPDIR
 

@@ -271,6 +271,133 @@ TEST_F(BackupCommand, ExplainNamesARuleForEveryObject) {
     EXPECT_NE(on("explain", "several-fulls").out.find("BECAUSE"), std::string::npos);
 }
 
+// A second life under the same prefix: sixty-deltas was set back before zlib's data was written.
+class SetBackCommand : public BackupCommand {
+protected:
+    SetBackCommand() {
+        take("backups/sixty-deltas");  // all of second 17960061xx
+        const fs::path main = backups() / "sixty-deltas";
+        fs::create_directories(main / "capstan");
+        std::ofstream(main / ("capstan/" + present_)) << "{}\n";
+        for (const auto& entry : fs::directory_iterator(data_ / "backups/zlib/v2")) {
+            std::string name = entry.path().filename().string();
+            const std::size_t second = name.rfind('-') + 1;
+            name.replace(second, 10, std::to_string(std::stoll(name.substr(second, 10)) + 10'000));
+            fs::copy(entry.path(), main / "v2" / name);
+        }
+    }
+    const std::string present_{"history-56-1796010000"};
+};
+
+TEST_F(SetBackCommand, EveryReaderTakesThePresentHistory) {
+    const json::Value listed = parsed(on("list", "sixty-deltas", {"-o", "json"}));
+    EXPECT_EQ(json::View(listed)["restorable"]["revision"].int_or(0), 135);
+    ASSERT_EQ(json::View(listed)["histories"].array().size(), 2u);
+    const std::string text = on("list", "sixty-deltas").out;
+    for (const char* part : {"History first, until the cluster was set back at 2026-11-30T",
+                             "With --history first it can be restored up to revision ",
+                             "History history-56-1796010000, the present one:",
+                             "By their names they can be restored up to revision 135"}) {
+        EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+    }
+    const CommandOutput verified = on("verify", "sixty-deltas");
+    EXPECT_EQ(verified.exit_code, 0) << verified.err;
+    EXPECT_NE(verified.out.find("history:  " + present_), std::string::npos) << verified.out;
+    const std::string expected = content_of(data_ / "backups/zlib/expected.json");
+    EXPECT_EQ(json::parse(on("dump", "sixty-deltas").out).value(), json::parse(expected).value());
+    EXPECT_EQ(json::parse(on("dump", "sixty-deltas", {"--history", "first"}).out).value(),
+              json::parse(content_of(data_ / "backups/sixty-deltas/expected.json")).value());
+    const json::Value made = parsed(on("compact", "sixty-deltas", {"-o", "json"}));
+    EXPECT_EQ(json::View(made)["revision"].int_or(0), 135);
+    EXPECT_EQ(json::parse(on("dump", "sixty-deltas").out).value(), json::parse(expected).value())
+        << "and goes on being the present one";
+}
+
+TEST_F(SetBackCommand, ARevisionOfBothHistoriesHasToBeNamed) {
+    const CommandOutput refused = on("verify", "sixty-deltas", {"--to-revision", "100"});
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.err.find("--history: first (until "), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find(present_), std::string::npos) << refused.err;
+    EXPECT_EQ(
+        on("verify", "sixty-deltas", {"--to-revision", "100", "--history", "first"}).exit_code, 0);
+    EXPECT_EQ(
+        on("verify", "sixty-deltas", {"--to-revision", "100", "--history", present_}).exit_code, 0);
+    EXPECT_EQ(on("verify", "sixty-deltas", {"--history", "second"}).exit_code, 2);
+}
+
+TEST_F(SetBackCommand, AnEarlierHistoryIsCompactedWithinItself) {
+    const json::Value made =
+        parsed(on("compact", "sixty-deltas", {"-o", "json", "--history", "first"}));
+    EXPECT_EQ(json::View(made)["history"].string_or(""), "first");
+    const json::Value listed = parsed(on("list", "sixty-deltas", {"-o", "json"}));
+    EXPECT_EQ(json::View(listed)["restorable"]["revision"].int_or(0), 135);
+    const json::Value verified =
+        parsed(on("verify", "sixty-deltas", {"-o", "json", "--history", "first"}));
+    EXPECT_EQ(json::View(verified)["full"].string_or(""), json::View(made)["object"].string_or(""));
+}
+
+TEST_F(SetBackCommand, ACopyHasBothHistories) {
+    const std::vector<std::string> to{
+        "--to-container", (directory_ / "other").string(), "--to-prefix", "p"};
+    EXPECT_EQ(on("copy", "sixty-deltas", to).exit_code, 0);
+    EXPECT_TRUE(fs::exists(directory_ / "other/p/capstan" / present_));
+    const CommandOutput again = on("copy", "sixty-deltas", to);
+    EXPECT_EQ(again.out.find("  copied"), std::string::npos) << again.out;
+    const CommandOutput dumped = run({"dump",
+                                      "--provider",
+                                      "Local",
+                                      "--container",
+                                      (directory_ / "other").string(),
+                                      "--prefix",
+                                      "p"});
+    EXPECT_EQ(json::parse(dumped.out).value(),
+              json::parse(content_of(data_ / "backups/zlib/expected.json")).value());
+    fs::remove_all(directory_ / "other");
+    std::vector<std::string> newest = to;
+    newest.insert(newest.end(), {"--max-backups", "1", "-o", "json"});
+    const json::Value copied = parsed(on("copy", "sixty-deltas", newest));
+    EXPECT_EQ(json::View(copied)["objects"].array().size(), 5u)
+        << "the mark, and the set of the present history";
+}
+
+TEST_F(SetBackCommand, ExplainKeepsWhatARollbackGaveUp) {
+    const json::Value said =
+        parsed(on("explain", "sixty-deltas", {"-o", "json", "--at", "2026-12-10T00:00:00Z"}));
+    std::size_t abandoned = 0, newest = 0, marks = 0;
+    for (const json::Value& object : json::View(said)["objects"].array()) {
+        const std::string_view rule = json::View(object)["rule"].string_or("");
+        abandoned += rule == "abandoned" ? 1 : 0;
+        newest += rule == "newest" ? 1 : 0;
+        marks += rule == "history" ? 1 : 0;
+        EXPECT_EQ(json::View(object)["do"].string_or(""), "keep");
+    }
+    EXPECT_EQ(newest, 4u);
+    EXPECT_GT(abandoned, 50u);
+    EXPECT_EQ(marks, 1u);
+}
+
+// Two fulls of another tool, a day apart, the later one with less, and nothing says why.
+TEST_F(BackupCommand, NamesThatContradictEachOtherAreRefused) {
+    take("backups/zlib");
+    const fs::path objects = backups() / "zlib/v2";
+    fs::copy(data_ / "backups/sixty-deltas/v2/Full-00000000-00000020-1796006164.gz",
+             objects / "Full-00000000-00000020-1796096164.gz");
+    for (const char* command : {"verify", "dump", "compact"}) {
+        const CommandOutput refused = on(command, "zlib");
+        EXPECT_EQ(refused.exit_code, 6) << command;
+        EXPECT_NE(refused.err.find("--history Full-00000000-00000020-1796096164.gz"),
+                  std::string::npos)
+            << refused.err;
+        EXPECT_NE(refused.err.find("Incr-00000135-00000135"), std::string::npos) << refused.err;
+    }
+    EXPECT_NE(on("list", "zlib").out.find("They cannot all be restored"), std::string::npos);
+    const json::Value newer = parsed(
+        on("verify", "zlib", {"-o", "json", "--history", "Full-00000000-00000020-1796096164.gz"}));
+    EXPECT_EQ(json::View(newer)["revision"].int_or(0), 20);
+    const json::Value higher = parsed(on("verify", "zlib", {"-o", "json", "--by-revision"}));
+    EXPECT_EQ(json::View(higher)["revision"].int_or(0), 135);
+}
+
 TEST_F(BackupCommand, CheckSaysEachStep) {
     fs::create_directories(backups());
     const CommandOutput said = on("check", "main");

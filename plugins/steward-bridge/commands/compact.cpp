@@ -41,7 +41,7 @@ private:
 };
 
 // The new full as its name will tell it.
-SnapshotRecord full_of(Session& session,
+SnapshotRecord full_of(const Session& session,
                        const SnapshotListing& listing,
                        const RestoreReport& report) {
     const auto find = [&listing](const std::string& key) {
@@ -53,7 +53,13 @@ SnapshotRecord full_of(Session& session,
     const auto newest = report.deltas.empty() ? base : find(report.deltas.back());
     SnapshotRecord record;
     record.last_revision = report.revision;
-    record.created = session.now();
+    // As old as what it holds, so neither newer than what goes further nor of another history.
+    record.created = newest->created;
+    const WallTime later = newest->created + std::chrono::seconds(1);
+    if (newest == base &&
+        history_index(listing, later) == history_index(listing, newest->created)) {
+        record.created = later;  // else it would have the name of its base
+    }
     record.compression = session.arguments().compression.value_or(newest->compression);
     record.final = base->final;
     const std::string& prefix = session.arguments().store.prefix;
@@ -126,8 +132,7 @@ CommandResult<int> compact_backup(Session& session) {
     StoreObjects stored(*backup.store);
     ObservedObjects objects(stored, session.progress());
     CAPSTAN_TRY(const auto workspace, Workspace::make(session, session.arguments().work_directory));
-    CAPSTAN_TRY(RestoreOptions options,
-                session.restore_options(backup.listing, workspace->engine_directory()));
+    RestoreOptions options = session.restore_options(workspace->engine_directory());
     if (!session.arguments().dry_run) {
         return compact_into(session, backup, objects, std::move(options));
     }

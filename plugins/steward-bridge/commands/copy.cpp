@@ -2,6 +2,7 @@
 #include "plugins/steward-bridge/commands/report.hpp"
 #include "plugins/steward-bridge/commands/session.hpp"
 #include "plugins/steward-bridge/restore/store_objects.hpp"
+#include "plugins/steward-bridge/snapshot/histories.hpp"
 
 #include <algorithm>
 #include <map>
@@ -53,25 +54,28 @@ std::string_view text_of(Fate fate) {
     }
 }
 
-// Set by set, the newest first; in a set the full comes first and the deltas in order, so what an
-// interruption leaves can be restored.
-std::vector<const SnapshotRecord*> in_order(const std::vector<SnapshotRecord>& snapshots,
-                                            std::int64_t fulls_max) {
-    std::vector<const SnapshotRecord*> order;
-    std::size_t end = snapshots.size();
+// Set by set, the newest first, the present history before earlier ones; in a set the full comes
+// first and the deltas in order, so what an interruption leaves can be restored.
+std::vector<SnapshotRecord> in_order(const SnapshotListing& listing, std::int64_t fulls_max) {
+    std::vector<SnapshotRecord> order;
     std::int64_t fulls = 0;
-    for (std::size_t i = snapshots.size(); i-- > 0;) {
-        const bool is_full = snapshots[i].kind == SnapshotKind::full;
-        if (!is_full && i != 0) {
-            continue;
-        }
-        for (std::size_t j = i; j < end; ++j) {
-            order.push_back(&snapshots[j]);
-        }
-        end = i;
-        fulls += is_full ? 1 : 0;
-        if (fulls_max > 0 && fulls == fulls_max) {
-            break;
+    const std::vector<StoredHistory> histories = histories_of(listing);
+    for (auto history = histories.rbegin(); history != histories.rend(); ++history) {
+        const std::vector<SnapshotRecord>& snapshots = history->listing.snapshots;
+        std::size_t end = snapshots.size();
+        for (std::size_t i = snapshots.size(); i-- > 0;) {
+            const bool is_full = snapshots[i].kind == SnapshotKind::full;
+            if (!is_full && i != 0) {
+                continue;
+            }
+            order.insert(order.end(),
+                         snapshots.begin() + static_cast<std::ptrdiff_t>(i),
+                         snapshots.begin() + static_cast<std::ptrdiff_t>(end));
+            end = i;
+            fulls += is_full ? 1 : 0;
+            if (fulls_max > 0 && fulls == fulls_max) {
+                return order;
+            }
         }
     }
     return order;
@@ -203,6 +207,34 @@ StoreRole source_role(Session& session) {
     return own ? StoreRole::source : StoreRole::primary;
 }
 
+// What tells histories apart, before anything of them.
+CommandResult<std::vector<Copied>> copy_marks(Session& session,
+                                              const Backup& source,
+                                              ObjectStore& target,
+                                              const SnapshotListing& present,
+                                              const std::string& prefix) {
+    std::vector<Copied> done;
+    for (const HistoryMark& mark : source.listing.marks) {
+        Copied each{mark.key, history_key(prefix, mark.revision, mark.since), Fate::copied};
+        const bool there =
+            std::any_of(present.marks.begin(), present.marks.end(), [&](const HistoryMark& other) {
+                return other.name() == mark.name();
+            });
+        if (there || session.arguments().dry_run) {
+            each.fate = there ? Fate::there_already : Fate::would_be_copied;
+        } else {
+            const auto text = read_object(*source.store, {mark.key}, kFenceBytesMax);
+            const auto copied = text ? target.put_if_absent(each.to, text.value()) : text;
+            if (!copied) {
+                return give_up(exit_code_of_store(copied.error().code),
+                               "copy " + mark.key + ": " + copied.error().message);
+            }
+        }
+        done.push_back(std::move(each));
+    }
+    return done;
+}
+
 CommandResult<std::vector<Copied>> copy_all(Session& session,
                                             const Backup& source,
                                             ObjectStore& target,
@@ -211,15 +243,15 @@ CommandResult<std::vector<Copied>> copy_all(Session& session,
     const BackupArguments& arguments = session.arguments();
     const auto sizes = sizes_of(present);
     Copier copier(session, *source.store, target);
-    std::vector<Copied> done;
-    for (const SnapshotRecord* record : in_order(source.listing.snapshots, arguments.max_backups)) {
-        Copied each{record->key(), target_key(*record, prefix), Fate::copied};
-        const auto known = sizes.find(record->dir + "/" + name_of_copy(*record));
-        if (known != sizes.end() && known->second != record->bytes) {
+    CAPSTAN_TRY(std::vector<Copied> done, copy_marks(session, source, target, present, prefix));
+    for (const SnapshotRecord& record : in_order(source.listing, arguments.max_backups)) {
+        Copied each{record.key(), target_key(record, prefix), Fate::copied};
+        const auto known = sizes.find(record.dir + "/" + name_of_copy(record));
+        if (known != sizes.end() && known->second != record.bytes) {
             return give_up(CAPSTAN_EXIT_DAMAGED,
                            each.to + " is in " + target.describe() + " already, with " +
                                std::to_string(known->second) + " bytes instead of " +
-                               std::to_string(record->bytes) +
+                               std::to_string(record.bytes) +
                                "; find out which of the two is right and remove the other");
         }
         if (known != sizes.end()) {
@@ -227,7 +259,7 @@ CommandResult<std::vector<Copied>> copy_all(Session& session,
         } else if (arguments.dry_run) {
             each.fate = Fate::would_be_copied;
         } else {
-            CAPSTAN_TRY(copier.copy_one(*record, each.to));
+            CAPSTAN_TRY(copier.copy_one(record, each.to));
         }
         done.push_back(std::move(each));
     }

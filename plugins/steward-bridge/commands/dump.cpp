@@ -107,8 +107,7 @@ CommandResult<int> dump_backup(Session& session) {
     StoreObjects stored(*backup.store);
     ObservedObjects objects(stored, session.progress());
     CAPSTAN_TRY(const auto workspace, Workspace::make(session, session.arguments().work_directory));
-    CAPSTAN_TRY(const RestoreOptions options,
-                session.restore_options(backup.listing, workspace->engine_directory()));
+    const RestoreOptions options = session.restore_options(workspace->engine_directory());
     bool output_failed = false;
     CAPSTAN_TRY(const auto target, open_target(session, output_failed));
     const auto report = dump(backup.listing, objects, session.digests(), *target, options);

@@ -2,7 +2,9 @@
 #include "plugins/steward-bridge/commands/report.hpp"
 #include "plugins/steward-bridge/commands/session.hpp"
 #include "plugins/steward-bridge/snapshot/chain.hpp"
+#include "plugins/steward-bridge/snapshot/histories.hpp"
 
+#include <algorithm>
 #include <optional>
 
 namespace capstan::steward {
@@ -13,11 +15,19 @@ struct Outlook {
     std::string problem;  // why there is none
 };
 
-Outlook outlook_of(const SnapshotListing& listing) {
-    ChainOptions options;
-    options.skipped = listing.skipped;
-    auto chain = choose_chain(listing.snapshots, options);
+// What a restore of a history would do; "": of the present one.
+Outlook outlook_of(const SnapshotListing& listing, const std::string& history) {
+    HistoryWish wish;
+    wish.history = history;
     Outlook out;
+    const auto chosen = choose_history(listing, wish);
+    if (!chosen) {
+        out.problem = chosen.error().message;
+        return out;
+    }
+    ChainOptions options;
+    options.skipped = chosen.value().history.listing.skipped;
+    auto chain = choose_chain(chosen.value().history.listing.snapshots, options);
     if (chain) {
         out.chain = std::move(chain).value();
     } else {
@@ -26,12 +36,27 @@ Outlook outlook_of(const SnapshotListing& listing) {
     return out;
 }
 
+json::Value histories_json(const std::vector<StoredHistory>& histories) {
+    json::Value list = json::list();
+    for (const StoredHistory& history : histories) {
+        list.push_back(
+            {{"name", history.name},
+             {"since", history.since ? json::Value(to_rfc3339(*history.since)) : nullptr},
+             {"until", history.until ? json::Value(to_rfc3339(*history.until)) : nullptr},
+             {"endRevision", history.end}});
+    }
+    return list;
+}
+
 json::Value listing_json(const Session& session,
                          const SnapshotListing& listing,
                          const Outlook& outlook) {
+    const std::vector<StoredHistory> histories = histories_of(listing);
     json::Value snapshots = json::list(), parts = json::list(), skipped = json::list();
     for (const SnapshotRecord& record : listing.snapshots) {
-        snapshots.push_back(snapshot_json(record));
+        json::Value value = snapshot_json(record);
+        value.set("history", histories[history_index(listing, record.created)].name);
+        snapshots.push_back(std::move(value));
     }
     for (const SnapshotRecord& record : listing.parts) {
         parts.push_back(snapshot_json(record));
@@ -47,6 +72,7 @@ json::Value listing_json(const Session& session,
     }
     return {{"prefix", session.arguments().store.prefix},
             {"snapshots", std::move(snapshots)},
+            {"histories", histories_json(histories)},
             {"parts", std::move(parts)},
             {"skipped", std::move(skipped)},
             {"fences", listing.fences.size()},
@@ -54,10 +80,8 @@ json::Value listing_json(const Session& session,
             {"problem", outlook.problem}};
 }
 
-std::string listing_text(const SnapshotListing& listing, const Outlook& outlook) {
-    std::vector<std::vector<std::string>> rows{
-        {"KIND", "REVISIONS", "CREATED", "SIZE", "FINAL", "OBJECT"}};
-    for (const SnapshotRecord& record : listing.snapshots) {
+void add_rows(const StoredHistory& history, std::vector<std::vector<std::string>>& rows) {
+    for (const SnapshotRecord& record : history.listing.snapshots) {
         rows.push_back({kind_text(record),
                         revisions_text(record),
                         to_rfc3339(record.created),
@@ -65,7 +89,42 @@ std::string listing_text(const SnapshotListing& listing, const Outlook& outlook)
                         record.final ? "yes" : "",
                         record.key()});
     }
-    std::string text = table_text(rows) + "\n";
+}
+
+const std::vector<std::string> kColumns{"KIND", "REVISIONS", "CREATED", "SIZE", "FINAL", "OBJECT"};
+
+// The histories that a rollback ended, each by itself.
+std::string earlier_text(const SnapshotListing& listing,
+                         const std::vector<StoredHistory>& histories) {
+    std::string text;
+    for (std::size_t i = 0; i + 1 < histories.size(); ++i) {
+        const StoredHistory& history = histories[i];
+        if (history.listing.snapshots.empty()) {
+            continue;
+        }
+        std::vector<std::vector<std::string>> rows{kColumns};
+        add_rows(history, rows);
+        const Outlook outlook = outlook_of(listing, history.name);
+        text += "History " + history.name + ", until the cluster was set back at " +
+                to_rfc3339(*history.until) + ":\n" + table_text(rows) + "\n" +
+                (outlook.chain
+                     ? "With --history " + history.name + " it can be restored up to revision " +
+                           std::to_string(outlook.chain->reaches) + "."
+                     : "It cannot all be restored: " + outlook.problem + ".") +
+                "\n\n";
+    }
+    return text;
+}
+
+std::string listing_text(const SnapshotListing& listing, const Outlook& outlook) {
+    const std::vector<StoredHistory> histories = histories_of(listing);
+    std::vector<std::vector<std::string>> rows{kColumns};
+    add_rows(histories.back(), rows);
+    std::string text = earlier_text(listing, histories);
+    if (histories.size() > 1) {
+        text += "History " + histories.back().name + ", the present one:\n";
+    }
+    text += table_text(rows) + "\n";
     if (outlook.chain) {
         text += "By their names they can be restored up to revision " +
                 std::to_string(outlook.chain->reaches) + ": " + outlook.chain->full.key() +
@@ -90,7 +149,7 @@ void tell_of_others(Session& session, const SnapshotListing& listing) {
 
 CommandResult<int> list_backup(Session& session) {
     CAPSTAN_TRY(const Backup backup, session.open_backup());
-    const Outlook outlook = outlook_of(backup.listing);
+    const Outlook outlook = outlook_of(backup.listing, "");
     if (session.arguments().as_json) {
         return session.print_json(listing_json(session, backup.listing, outlook));
     }
@@ -130,6 +189,18 @@ CommandResult<int> explain_backup(Session& session) {
     }
     for (const Fence& fence : fences_to_delete(backup.listing)) {
         add(fence.key, "", false, "fence", "a newer full covers the delta it kept apart");
+    }
+    const std::vector<HistoryMark> superfluous = marks_to_delete(backup.listing);
+    for (const HistoryMark& mark : backup.listing.marks) {
+        const bool keep =
+            std::none_of(superfluous.begin(), superfluous.end(), [&](const HistoryMark& each) {
+                return each.key == mark.key;
+            });
+        add(mark.key,
+            to_rfc3339(mark.since),
+            keep,
+            "history",
+            keep ? "a history begins with it" : "nothing of the histories before it is left");
     }
     for (const SkippedKey& skipped : backup.listing.skipped) {
         add(skipped.key, "", true, "foreign", "it is no snapshot: " + skipped.reason);

@@ -54,7 +54,8 @@ json::Value snapshot_json(const SnapshotRecord& record) {
 }
 
 json::Value report_json(const RestoreReport& report) {
-    return {{"full", report.full},
+    return {{"history", report.history},
+            {"full", report.full},
             {"deltas", list_of(report.deltas)},
             {"baseRevision", report.base_revision},
             {"revision", report.revision},
@@ -74,6 +75,9 @@ std::string report_text(const RestoreReport& report) {
                        std::to_string(report.base_revision) +
                        "\ndeltas:   " + std::to_string(report.deltas.size()) + ", " +
                        std::to_string(report.counts.events) + " events\n";
+    if (!report.history.empty()) {
+        text += "history:  " + report.history + "\n";
+    }
     if (report.database_bytes > 0) {
         text += "database: " + size_text(report.database_bytes) + "\n";
     }

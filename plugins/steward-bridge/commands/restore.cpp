@@ -89,8 +89,7 @@ CommandResult<RestoreReport> restore_to(Session& session,
                                 !chosen.empty()  ? chosen
                                 : parent.empty() ? "."
                                                  : parent.string()));
-    CAPSTAN_TRY(RestoreOptions options,
-                session.restore_options(backup.listing, workspace->engine_directory()));
+    RestoreOptions options = session.restore_options(workspace->engine_directory());
     options.quota_bytes = session.arguments().quota_bytes;
     auto report = restore(backup.listing, objects, session.digests(), cluster, directory, options);
     if (!report) {

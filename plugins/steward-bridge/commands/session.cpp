@@ -156,20 +156,12 @@ CommandResult<Backup> Session::open_backup(StoreRole role) {
     return backup;
 }
 
-CommandResult<RestoreOptions> Session::restore_options(const SnapshotListing& listing,
-                                                       std::string work_directory) {
+RestoreOptions Session::restore_options(std::string work_directory) {
     RestoreOptions options;
     options.work_directory = std::move(work_directory);
-    options.to_revision = arguments_.to_revision;
+    options.wish = arguments_.wish;
     options.accept_unfit_events = arguments_.accept_other_history;
     options.cancelled = [this] { return cancelled(); };
-    if (arguments_.to_time) {
-        options.to_revision = revision_at(listing, *arguments_.to_time);
-        if (!options.to_revision) {
-            return give_up(CAPSTAN_EXIT_DAMAGED,
-                           "no snapshot was made by " + to_rfc3339(*arguments_.to_time));
-        }
-    }
     return options;
 }
 
@@ -182,6 +174,7 @@ Failure Session::failure_of(const Error& error, const ObservedObjects& objects) 
                         : CAPSTAN_EXIT_DAMAGED,
                     error.message};
         case Code::not_found: return {CAPSTAN_EXIT_DAMAGED, error.message};
+        case Code::conflict:  // which history is meant
         case Code::exists: return {CAPSTAN_EXIT_USAGE, error.message};
         case Code::cancelled: return {CAPSTAN_EXIT_FAILED, "interrupted; nothing was left behind"};
         default:

@@ -91,9 +91,7 @@ public:
     CommandResult<SnapshotListing> list(ObjectStore& store, const std::string& prefix);
 
     // The options of the engine: point in time, cancellation. `work_directory` is the engine's.
-    // Failures: no snapshot was made by then.
-    CommandResult<RestoreOptions> restore_options(const SnapshotListing& listing,
-                                                  std::string work_directory);
+    RestoreOptions restore_options(std::string work_directory);
     // What an error of the engine means. `objects`: those it read.
     Failure failure_of(const Error& error, const ObservedObjects& objects) const;
 

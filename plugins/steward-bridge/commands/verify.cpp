@@ -59,8 +59,7 @@ CommandResult<int> verify_backup(Session& session) {
         return verify_all(session, backup.listing, objects);
     }
     CAPSTAN_TRY(const auto workspace, Workspace::make(session, session.arguments().work_directory));
-    CAPSTAN_TRY(const RestoreOptions options,
-                session.restore_options(backup.listing, workspace->engine_directory()));
+    const RestoreOptions options = session.restore_options(workspace->engine_directory());
     const auto report = verify(backup.listing, objects, session.digests(), options);
     if (!report) {
         return give_up(session.failure_of(report.error(), objects));

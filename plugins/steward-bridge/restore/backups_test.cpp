@@ -219,7 +219,7 @@ TEST_F(Backups, ADamagedFullThatIsPassedOverIsToldOf) {
 
 TEST_F(Backups, WhatIsLostIsLeftOutOnlyWhenAskedFor) {
     RestoreOptions options;
-    options.to_revision = 53;
+    options.wish.to_revision = 53;
     const auto report = restore_set("backups-malformed/newest-full-corrupt-gap", options);
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_EQ(report.value().revision, 53);

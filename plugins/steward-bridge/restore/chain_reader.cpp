@@ -33,10 +33,7 @@ ChainReader::ChainReader(const SnapshotListing& listing,
                          SnapshotObjects& objects,
                          Digests& digests,
                          const RestoreOptions& options)
-    : listing_(listing), objects_(objects), digests_(digests), options_(options) {
-    chosen_by_.to_revision = options.to_revision;
-    chosen_by_.skipped = listing.skipped;
-}
+    : all_(listing), objects_(objects), digests_(digests), options_(options) {}
 
 ChainReader::~ChainReader() {
     base_.reset();
@@ -74,6 +71,17 @@ Result<void> ChainReader::prepare() {
     }
     // Of a run that was killed.
     ::unlink(base_path().c_str());
+    return ok();
+}
+
+Result<void> ChainReader::choose_history() {
+    CAPSTAN_TRY(ChosenHistory chosen, steward::choose_history(all_, options_.wish));
+    listing_ = std::move(chosen.history.listing);
+    chosen_by_.to_revision = chosen.to_revision;
+    chosen_by_.skipped = listing_.skipped;
+    report_.history = chosen.only ? "" : chosen.history.name;
+    report_.leaves = std::move(chosen.leaves);
+    report_.warnings = std::move(chosen.warnings);
     return ok();
 }
 
@@ -121,7 +129,7 @@ Result<void> ChainReader::learn_base(const SnapshotRecord& full) {
                            {}}));
     }
     // What is above the revision wanted is left out, unless the history before it is gone.
-    const std::int64_t wanted = options_.to_revision.value_or(facts_.revision);
+    const std::int64_t wanted = chosen_by_.to_revision.value_or(facts_.revision);
     chosen_by_.base_revisions[full.key()] =
         facts_.compacted <= wanted ? std::min(facts_.revision, wanted) : facts_.revision;
     return ok();
@@ -133,7 +141,7 @@ const SnapshotRecord* ChainReader::worth_opening() const {
         const std::string key = full->key();
         const bool usable = full->kind == SnapshotKind::full && !chosen_by_.damaged.contains(key) &&
                             !chosen_by_.base_revisions.contains(key) &&
-                            full->last_revision <= options_.to_revision.value_or(INT64_MAX);
+                            full->last_revision <= chosen_by_.to_revision.value_or(INT64_MAX);
         if (usable) {
             const Chain chain = chain_from(*full, listing_.snapshots, chosen_by_);
             if (chain.gap && chain.deltas.empty()) {
@@ -172,6 +180,7 @@ bool ChainReader::note_damage(const Error& error) {
 }
 
 Result<RestoreReport> ChainReader::run(const std::string& path, const NewCluster* cluster) {
+    CAPSTAN_TRY(choose_history());
     CAPSTAN_TRY(prepare());
     while (true) {
         const Result<void> tried = attempt(path, cluster);
@@ -221,7 +230,7 @@ Result<void> ChainReader::attempt(const std::string& path, const NewCluster* clu
 Result<void> ChainReader::build(const Chain& chain,
                                 bolt::Writer* writer,
                                 const NewCluster* cluster) {
-    Replay replay(writer, *base_, facts_, options_.to_revision);
+    Replay replay(writer, *base_, facts_, chosen_by_.to_revision);
     if (options_.accept_unfit_events) {
         replay.accept_unfit();
     }
@@ -236,7 +245,7 @@ Result<void> ChainReader::build(const Chain& chain,
         CAPSTAN_TRY(add_delta(delta, replay));
         report_.deltas.push_back(delta.key());
     }
-    const std::int64_t expected = options_.to_revision.value_or(chain.reaches);
+    const std::int64_t expected = chosen_by_.to_revision.value_or(chain.reaches);
     if (replay.revision() < expected) {
         return fail(Code::invalid,
                     "the chain that begins with " + chain.full.key() + " ends at revision " +

@@ -1,5 +1,5 @@
-// Reads the best chain of a store through, from the base to the last delta, and starts again with
-// the next best one when an object on the way is damaged. Thread: one at a time.
+// Reads the best chain of the history that is meant through, from the base to the last delta, and
+// starts again with the next best one when an object on the way is damaged. Thread: one at a time.
 #pragma once
 
 #include "plugins/steward-bridge/bolt/reader.hpp"
@@ -25,6 +25,7 @@ public:
 
 private:
     Result<void> prepare();
+    Result<void> choose_history();
     Result<Chain> choose();
     const SnapshotRecord* worth_opening() const;
     Result<void> fetch_base(const SnapshotRecord& full);
@@ -38,10 +39,11 @@ private:
     Result<void> check_cancelled() const;
     std::string base_path() const;
 
-    const SnapshotListing& listing_;
+    const SnapshotListing& all_;
     SnapshotObjects& objects_;
     Digests& digests_;
     const RestoreOptions& options_;
+    SnapshotListing listing_;  // of the history alone
     ChainOptions chosen_by_;
     std::string base_key_;  // of what lies at base_path()
     std::unique_ptr<bolt::Reader> base_;

@@ -1,6 +1,7 @@
 #include "plugins/steward-bridge/restore/restoration.hpp"
 
 #include "plugins/steward-bridge/bolt/new_file.hpp"
+#include "plugins/steward-bridge/files.hpp"
 #include "plugins/steward-bridge/restore/chain_reader.hpp"
 #include "plugins/steward-bridge/restore/raft_files.hpp"
 #include "plugins/steward-bridge/snapshot/trailer.hpp"
@@ -110,6 +111,18 @@ Result<void> publish(const std::string& from, const std::string& data_directory)
     return bolt::sync_directory(parent.empty() ? "." : parent.string());
 }
 
+// Beside the data, so that it goes where the data goes; etcd does not look at it.
+std::string left_history_path(const std::string& data_directory) {
+    return data_directory + "/member/capstan-left-history";
+}
+
+Result<void> note_left_history(const std::string& data_directory, const std::string& leaves) {
+    if (leaves.empty()) {
+        return ok();
+    }
+    return write_file(left_history_path(data_directory), leaves + "\n");
+}
+
 // A file as a stream.
 class FileSource final : public Source {
 public:
@@ -137,16 +150,6 @@ private:
 
 }  // namespace
 
-std::optional<std::int64_t> revision_at(const SnapshotListing& listing, WallTime time) {
-    std::optional<std::int64_t> newest;
-    for (const SnapshotRecord& record : listing.snapshots) {
-        if (record.created <= time) {
-            newest = std::max(newest.value_or(0), record.last_revision);
-        }
-    }
-    return newest;
-}
-
 Result<RestoreReport> restore(const SnapshotListing& listing,
                               SnapshotObjects& objects,
                               Digests& digests,
@@ -168,11 +171,27 @@ Result<RestoreReport> restore(const SnapshotListing& listing,
     CAPSTAN_TRY(RestoreReport report, reader.run(database, &cluster));
     CAPSTAN_TRY(shrink(database, listing, options, report));
     CAPSTAN_TRY(write_raft_files(part.path() + "/member", cluster));
+    CAPSTAN_TRY(note_left_history(part.path(), report.leaves));
     CAPSTAN_TRY(bolt::sync_directory(part.path() + "/member"));
     CAPSTAN_TRY(bolt::sync_directory(part.path()));
     CAPSTAN_TRY(publish(part.path(), data_directory));
     part.keep();
     return report;
+}
+
+std::string left_history(const std::string& data_directory) {
+    auto text = read_file(left_history_path(data_directory));
+    if (!text) {
+        return {};
+    }
+    std::string& name = text.value();
+    name.resize(std::min(name.find('\n'), name.size()));
+    return std::move(name);
+}
+
+void forget_left_history(const std::string& data_directory) {
+    std::error_code ignored;
+    fs::remove(left_history_path(data_directory), ignored);
 }
 
 Result<RestoreReport> verify(const SnapshotListing& listing,

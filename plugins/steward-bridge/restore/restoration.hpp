@@ -1,16 +1,17 @@
 // From the snapshots of a store to a data directory etcd starts from, without any etcd.
 //
-// A chain of one full and the deltas after it is chosen from the names, proved as it is read, and
-// written on the way; when an object turns out damaged the next best chain that loses nothing is
-// taken, and without one nothing is left behind. Verifying and compacting are the same with another
-// end. Memory: one value, up to 24 MiB of History, the leases. Disk: the base, unpacked, and what
-// is made. Thread: one at a time; one work per directory.
+// A history is chosen (histories.hpp), of it a chain of one full and the deltas after it, proved as
+// it is read, and written on the way; when an object turns out damaged the next best chain that
+// loses nothing is taken, and without one nothing is left behind. Verifying and compacting are the
+// same with another end. Memory: one value, up to 24 MiB of History, the leases. Disk: the base,
+// unpacked, and what is made. Thread: one at a time; one work per directory.
 #pragma once
 
 #include "plugins/steward-bridge/restore/cluster.hpp"
 #include "plugins/steward-bridge/restore/compaction.hpp"
 #include "plugins/steward-bridge/restore/replay.hpp"
 #include "plugins/steward-bridge/snapshot/chain.hpp"
+#include "plugins/steward-bridge/snapshot/histories.hpp"
 #include "plugins/steward-bridge/snapshot/record.hpp"
 #include "plugins/steward-bridge/stream/digest.hpp"
 #include "plugins/steward-bridge/stream/stream.hpp"
@@ -36,7 +37,7 @@ public:
 struct RestoreReport;
 
 struct RestoreOptions {
-    std::optional<std::int64_t> to_revision;
+    HistoryWish wish;  // what to restore; by itself the newest of the present history
     // Where the base waits unpacked; made when missing. Compacting puts two files of that name with
     // an ending beside it. Nothing of this is left at the end.
     std::string work_directory;
@@ -55,6 +56,8 @@ struct RestoreOptions {
 };
 
 struct RestoreReport {
+    std::string history;              // its name, when there are several
+    std::string leaves;               // ChosenHistory::leaves
     std::string full;                 // key of the base
     std::vector<std::string> deltas;  // keys, those that were read
     std::int64_t base_revision{0};
@@ -65,13 +68,10 @@ struct RestoreReport {
     std::vector<std::string> warnings;  // sentences: what was passed over, and why nothing is lost
 };
 
-// The newest revision of the snapshots made up to `time`, for to_revision; nothing when there is
-// none. As exact as snapshots are apart.
-std::optional<std::int64_t> revision_at(const SnapshotListing& listing, WallTime time);
-
-// Errors of all three: not_found (no snapshot at all: neither a success nor a damaged store);
-// invalid (damaged or incomplete: names the object or the missing revisions and what can be
-// reached); cancelled; what the store or the disk says. After an error nothing is left on disk.
+// Errors of all three: those of choose_history(); not_found (no snapshot at all: neither a success
+// nor a damaged store); invalid (damaged or incomplete: names the object or the missing revisions
+// and what can be reached); cancelled; what the store or the disk says. After an error nothing is
+// left on disk.
 
 // Makes `data_directory`, which must be absent or empty (else exists), for the member
 // `cluster.self()`.
@@ -81,6 +81,12 @@ Result<RestoreReport> restore(const SnapshotListing& listing,
                               const NewCluster& cluster,
                               const std::string& data_directory,
                               const RestoreOptions& options);
+
+// The history that the data in a data directory has left, as restore() has noted it there; "":
+// none. The steward of an etcd that starts from it begins a new one instead of going on with that
+// one, whatever etcd's revision is by then.
+std::string left_history(const std::string& data_directory);
+void forget_left_history(const std::string& data_directory);
 
 // Reads the whole chain as a restore would, and writes nothing but the unpacked base.
 Result<RestoreReport> verify(const SnapshotListing& listing,

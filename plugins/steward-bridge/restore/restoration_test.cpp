@@ -43,7 +43,7 @@ Database base_of(const std::vector<DeltaEvent>& events) {
 class Restoration : public testing::Test {
 protected:
     Result<RestoreReport> run(std::optional<std::int64_t> to_revision = {}) {
-        options_.to_revision = to_revision;
+        options_.wish.to_revision = to_revision;
         options_.work_directory = directory_.path("work");
         DirectoryObjects objects(directory_.path("store"));
         return restore(objects.list().value(), objects, digests_, cluster_, data_, options_);
@@ -194,15 +194,17 @@ TEST_F(Restoration, ATimeIsTheRevisionOfTheSnapshotsMadeUntilThen) {
     store_.add_full(2, base_of({put("a", 2, 2, 1)}), 100);
     store_.add_delta({put("a", 2, 3, 2)}, Compression::none, 200);
     store_.add_delta({put("a", 2, 4, 3)}, Compression::none, 300);
-    const SnapshotListing listing = DirectoryObjects(directory_.path("store")).list().value();
-    const auto at = [&](int second) {
-        return revision_at(listing, WallTime(std::chrono::seconds(second)));
+    const auto revision_at = [&](int second) {
+        options_.wish.to_time = WallTime(std::chrono::seconds(second));
+        const auto report = run();
+        std::filesystem::remove_all(data_);
+        return report ? report.value().revision
+                      : -static_cast<std::int64_t>(report.error().code == Code::not_found);
     };
-    EXPECT_EQ(at(99), std::nullopt);
-    EXPECT_EQ(at(100), 2);
-    EXPECT_EQ(at(299), 3);
-    EXPECT_EQ(at(1000), 4);
-    EXPECT_EQ(run(at(299)).value().revision, 3);
+    EXPECT_EQ(revision_at(99), -1);
+    EXPECT_EQ(revision_at(100), 2);
+    EXPECT_EQ(revision_at(299), 3);
+    EXPECT_EQ(revision_at(1000), 4);
 }
 
 // The full reaches beyond its name, and what it held between was compacted there.
@@ -364,6 +366,72 @@ TEST_F(Restoration, NearTheQuotaSupersededRevisionsAreDropped) {
     EXPECT_EQ(restored().at("key"), expected.at("key"));
     EXPECT_EQ(restored().at("meta").at("finishedCompactRev"),
               mvcc::encode_revision({401, 0, false}));
+}
+
+// Set back from revision 5 to 3 and written again: each history comes back as it was, alone.
+class SetBack : public Restoration {
+protected:
+    SetBack() {
+        store_.add_full(3, base_of({put("x", 2, 2, 1), put("x", 2, 3, 2)}), 1000);
+        store_.add_delta({put("old", 4, 4, 1), put("old", 4, 5, 2)}, Compression::none, 1020);
+        std::filesystem::create_directories(directory_.path("store/capstan"));
+        TestFileSink(directory_.path("store/capstan/history-3-9000"));
+        store_.add_full(3, base_of({put("x", 2, 2, 1), put("x", 2, 3, 2)}), 9000);
+        store_.add_delta({put("new", 4, 4, 1)}, Compression::none, 9020);
+    }
+    std::vector<std::string> keys() const {
+        std::vector<std::string> names;
+        for (const auto& [key, live] : live_keys(restored())) {
+            names.push_back(key);
+        }
+        return names;
+    }
+};
+
+TEST_F(SetBack, TheNewHistoryComesBack) {
+    const auto report = run();
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report.value().revision, 4);
+    EXPECT_EQ(report.value().history, "history-3-9000");
+    EXPECT_EQ(keys(), (std::vector<std::string>{"new", "x"}));
+    EXPECT_EQ(left_history(data_), "");
+}
+
+TEST_F(SetBack, TheOldOneWhenItIsNamed) {
+    options_.wish.history = "first";
+    const auto report = run();
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report.value().revision, 5);
+    EXPECT_EQ(keys(), (std::vector<std::string>{"old", "x"}));
+    EXPECT_EQ(left_history(data_), "history-3-9000") << "who goes on from here begins another";
+    forget_left_history(data_);
+    EXPECT_EQ(left_history(data_), "");
+}
+
+TEST_F(SetBack, ARevisionOfBothIsRefusedBeforeAnythingIsRead) {
+    const auto report = run(4);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, Code::conflict);
+    EXPECT_NE(report.error().message.find("first"), std::string::npos) << report.error().message;
+    EXPECT_EQ(directory_.entries(), std::vector<std::string>{"store"});
+}
+
+TEST_F(SetBack, ADamagedFullIsNotReplacedByThatOfTheOldHistory) {
+    std::ofstream(directory_.path("store/v2/Full-0-3-9000")) << "damaged";
+    const auto report = run();
+    ASSERT_FALSE(report);
+    EXPECT_NE(report.error().message.find("Full-0-3-9000"), std::string::npos)
+        << report.error().message;
+}
+
+TEST_F(Restoration, LessThanEverythingLeavesTheHistory) {
+    store_.add_full(3, base_of({put("x", 2, 2, 1), put("x", 2, 3, 2)}));
+    store_.add_delta({put("y", 4, 4, 1)});
+    ASSERT_TRUE(run(3));
+    EXPECT_EQ(left_history(data_), "first");
+    std::filesystem::remove_all(data_);
+    ASSERT_TRUE(run(4));
+    EXPECT_EQ(left_history(data_), "") << "that is all there is";
 }
 
 // A history of random transactions; versions and creations as etcd counts them.

@@ -34,6 +34,7 @@ SnapshotListing without_foreign(SnapshotListing listing, std::string_view prefix
     move_foreign(listing.snapshots, prefix, listing.skipped);
     move_foreign(listing.parts, prefix, listing.skipped);
     std::erase_if(listing.fences, [&](const auto& fence) { return !is_below(fence.key, prefix); });
+    std::erase_if(listing.marks, [&](const auto& mark) { return !is_below(mark.key, prefix); });
     return listing;
 }
 

@@ -129,22 +129,6 @@ Result<Chain> no_full(const std::vector<SnapshotRecord>& snapshots, const ChainO
 
 }  // namespace
 
-LatestSet latest_set(const std::vector<SnapshotRecord>& snapshots) {
-    LatestSet set;
-    for (auto record = snapshots.rbegin(); record != snapshots.rend(); ++record) {
-        if (record->part) {
-            continue;
-        }
-        if (record->kind == SnapshotKind::full) {
-            set.full = *record;
-            break;
-        }
-        set.deltas.push_back(*record);
-    }
-    std::reverse(set.deltas.begin(), set.deltas.end());
-    return set;
-}
-
 Chain chain_from(const SnapshotRecord& full,
                  const std::vector<SnapshotRecord>& snapshots,
                  const ChainOptions& options) {

@@ -1,8 +1,8 @@
-// Which snapshots belong together: the latest set as existing tools see it, and chains that are
-// proved whole.
+// Which snapshots belong together: chains that are proved whole.
 //
-// Pure, from records alone. A full may hold more than its name says, so a gap right after a full is
-// judged by the revision inside once it is known (ChainOptions). Thread: any.
+// Of one history only (histories.hpp). Pure, from records alone. A full may hold more than its name
+// says, so a gap right after a full is judged by the revision inside once it is known
+// (ChainOptions). Thread: any.
 #pragma once
 
 #include "plugins/steward-bridge/snapshot/record.hpp"
@@ -17,13 +17,11 @@
 
 namespace capstan::steward {
 
-// The newest full and the deltas after it, in order; no proof that they follow each other. Without
-// any full: all deltas. `snapshots` as from read_listing.
+// The newest full and the deltas after it, in order.
 struct LatestSet {
     std::optional<SnapshotRecord> full;
     std::vector<SnapshotRecord> deltas;
 };
-LatestSet latest_set(const std::vector<SnapshotRecord>& snapshots);
 
 struct RevisionGap {
     std::int64_t from{0}, to{0};  // missing, both included

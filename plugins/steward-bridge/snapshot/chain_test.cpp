@@ -30,17 +30,6 @@ std::string error_of(const std::vector<SnapshotRecord>& all, const ChainOptions&
     return chain ? "no error" : chain.error().message;
 }
 
-TEST(LatestSet, IsTheNewestFullAndWhatFollows) {
-    const auto set = latest_set(
-        snapshots({"Full-0-10-1", "Incr-11-20-2", "Full-0-20-3", "Incr-31-40-5", "Incr-21-25-4"}));
-    EXPECT_EQ(set.full->name, "Full-0-20-3");
-    EXPECT_EQ(names(set.deltas), "Incr-21-25-4 Incr-31-40-5");
-    const auto headless = latest_set(snapshots({"Incr-21-25-4", "Incr-11-20-2"}));
-    EXPECT_FALSE(headless.full);
-    EXPECT_EQ(names(headless.deltas), "Incr-11-20-2 Incr-21-25-4");
-    EXPECT_FALSE(latest_set({}).full);
-}
-
 TEST(Chain, FollowsRevisions) {
     const auto all = snapshots({"Full-0-20-3", "Incr-21-25-4", "Incr-26-40-5", "Incr-11-20-2"});
     const auto chain = choose_chain(all);

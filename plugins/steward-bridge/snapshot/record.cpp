@@ -17,7 +17,7 @@ constexpr std::int64_t kSecondsMax = 7'258'118'400;  // the year 2200; WallTime 
 constexpr std::string_view kFinal = ".final";
 constexpr std::string_view kBackupDir = "Backup-";
 constexpr std::array<std::string_view, 3> kLeftovers{".tmp", ".part", ".partial"};
-constexpr std::string_view kFenceDir = "capstan", kFenceName = "delta-";
+constexpr std::string_view kOwnDir = "capstan", kFenceName = "delta-", kMarkName = "history-";
 
 bool is_digits(std::string_view text) {
     return !text.empty() &&
@@ -100,27 +100,57 @@ Result<void> parse_name(std::string_view name, SnapshotRecord& record) {
 std::optional<Fence> parse_fence(std::string_view key) {
     std::string_view rest = key;
     const std::string_view name = take_last(rest);
-    if (!name.starts_with(kFenceName) || take_last(rest) != kFenceDir) {
+    if (!name.starts_with(kFenceName) || take_last(rest) != kOwnDir) {
         return std::nullopt;
     }
     const auto start = number(name.substr(kFenceName.size()));
     return start ? std::optional(Fence{std::string(key), *start}) : std::nullopt;
 }
 
-// The last revision of a name that is right but for its suffix, 0 of any other.
-std::int64_t promised_revision(std::string_view key) {
+std::optional<HistoryMark> parse_mark(std::string_view key) {
+    std::string_view rest = key;
+    std::string_view name = take_last(rest);
+    if (!name.starts_with(kMarkName) || take_last(rest) != kOwnDir) {
+        return std::nullopt;
+    }
+    name.remove_prefix(kMarkName.size());
+    const std::size_t dash = std::min(name.find('-'), name.size());
+    const auto revision = number(name.substr(0, dash));
+    const auto second = number(name.substr(std::min(dash + 1, name.size())));
+    if (!revision || !second || *second > kSecondsMax) {
+        return std::nullopt;
+    }
+    return HistoryMark{std::string(key), *revision, WallTime(seconds(*second)), {}, {}};
+}
+
+// What a name promises that is right but for its suffix; no revision in any other.
+SkippedKey skipped_key(const std::string& key, std::string reason) {
+    SkippedKey skipped{key, std::move(reason)};
     for (const std::string_view leftover : kLeftovers) {
         if (key.ends_with(leftover)) {
-            return 0;
+            return skipped;
         }
     }
     const std::size_t slash = key.rfind('/');
-    const std::size_t dot = key.find('.', slash == std::string_view::npos ? 0 : slash);
-    if (dot == std::string_view::npos) {
-        return 0;
+    const std::size_t dot = key.find('.', slash == std::string::npos ? 0 : slash);
+    if (dot == std::string::npos) {
+        return skipped;
     }
-    const auto record = parse_snapshot_key(key.substr(0, dot));
-    return record ? record.value().last_revision : 0;
+    if (const auto record = parse_snapshot_key(key.substr(0, dot))) {
+        skipped.last_revision = record.value().last_revision;
+        skipped.created = record.value().created;
+    }
+    return skipped;
+}
+
+std::string own_key(std::string_view prefix, std::string_view name) {
+    std::string key(prefix);
+    if (!key.empty() && !key.ends_with('/')) {
+        key += '/';
+    }
+    key += kOwnDir;
+    key += '/';
+    return key += name;
 }
 
 std::string with_width(std::int64_t revision) {
@@ -233,10 +263,15 @@ SnapshotListing read_listing(const std::vector<ListedObject>& objects) {
             listing.fences.push_back(std::move(*fence));
             continue;
         }
+        if (auto mark = parse_mark(object.key)) {
+            mark->version = object.version_id.value_or(std::string());
+            mark->immutable_until = object.immutable_until;
+            listing.marks.push_back(std::move(*mark));
+            continue;
+        }
         auto record = parse_snapshot_key(object.key);
         if (!record) {
-            listing.skipped.push_back(
-                {object.key, std::move(record).error().message, promised_revision(object.key)});
+            listing.skipped.push_back(skipped_key(object.key, std::move(record).error().message));
             continue;
         }
         record.value().bytes = object.bytes;
@@ -247,18 +282,21 @@ SnapshotListing read_listing(const std::vector<ListedObject>& objects) {
     }
     std::sort(listing.snapshots.begin(), listing.snapshots.end(), before);
     std::sort(listing.parts.begin(), listing.parts.end(), before);
+    std::sort(listing.marks.begin(), listing.marks.end(), [](const auto& a, const auto& b) {
+        return a.since != b.since ? a.since < b.since : a.key < b.key;
+    });
     return listing;
 }
 
 std::string fence_key(std::string_view prefix, std::int64_t start_revision) {
-    std::string key(prefix);
-    if (!key.empty() && !key.ends_with('/')) {
-        key += '/';
-    }
-    key += kFenceDir;
-    key += '/';
-    key += kFenceName;
-    return key + std::to_string(start_revision);
+    return own_key(prefix, std::string(kFenceName) + std::to_string(start_revision));
+}
+
+std::string history_key(std::string_view prefix, std::int64_t revision, WallTime since) {
+    const auto second = std::chrono::floor<seconds>(since.time_since_epoch());
+    return own_key(
+        prefix,
+        std::string(kMarkName) + std::to_string(revision) + "-" + std::to_string(second.count()));
 }
 
 }  // namespace capstan::steward

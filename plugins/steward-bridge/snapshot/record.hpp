@@ -75,6 +75,7 @@ struct SkippedKey {
     // What a name promises that is right but for a suffix nobody here knows; 0 otherwise, and for
     // what uploads leave behind (.tmp, .part, .partial).
     std::int64_t last_revision{0};
+    WallTime created{};  // likewise
 };
 
 // Keeps deltas that start at one revision from being written twice.
@@ -87,11 +88,25 @@ struct Fence {
     bool deletable(WallTime now) const { return !immutable_until || now > *immutable_until; }
 };
 
+// Where one history of a cluster ends and the next begins: what was created before `since` is of an
+// earlier one. Written when etcd stands before what is stored, so after a rollback.
+struct HistoryMark {
+    std::string key;
+    std::int64_t revision{0};  // etcd's at that time
+    WallTime since{};          // whole seconds; above the times of all that was stored then
+    std::string version{};     // empty where the store has none
+    std::optional<WallTime> immutable_until{};
+
+    std::string name() const { return key.substr(key.rfind('/') + 1); }
+    bool deletable(WallTime now) const { return !immutable_until || now > *immutable_until; }
+};
+
 // What a listing of a prefix holds.
 struct SnapshotListing {
     std::vector<SnapshotRecord> snapshots;  // without parts, ordered by before()
     std::vector<SnapshotRecord> parts;      // ordered by before()
     std::vector<Fence> fences;
+    std::vector<HistoryMark> marks;   // ordered by time
     std::vector<SkippedKey> skipped;  // everything else, with the reason
 };
 SnapshotListing read_listing(const std::vector<ListedObject>& objects);
@@ -102,5 +117,7 @@ bool before(const SnapshotRecord& a, const SnapshotRecord& b);
 
 // The key of a fence; `prefix` is the store's, without the layout.
 std::string fence_key(std::string_view prefix, std::int64_t start_revision);
+// Likewise of a mark: "<prefix>/capstan/history-1000-1796003195".
+std::string history_key(std::string_view prefix, std::int64_t revision, WallTime since);
 
 }  // namespace capstan::steward

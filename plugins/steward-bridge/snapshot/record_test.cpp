@@ -234,6 +234,9 @@ TEST(Listing, TellsWhatItSkips) {
         {.key = "p/notes.txt"},
         {.key = fence_key("p", 101)},
         {.key = "p/capstan/delta-x"},
+        {.key = history_key("p", 100, at(80))},
+        {.key = "p/capstan/history-100-20"},
+        {.key = "p/capstan/history-100"},
     });
     ASSERT_EQ(listing.snapshots.size(), 1u);
     EXPECT_EQ(listing.snapshots[0].bytes, 77u);
@@ -243,7 +246,12 @@ TEST(Listing, TellsWhatItSkips) {
     ASSERT_EQ(listing.fences.size(), 1u);
     EXPECT_EQ(listing.fences[0].key, "p/capstan/delta-101");
     EXPECT_EQ(listing.fences[0].start_revision, 101);
-    ASSERT_EQ(listing.skipped.size(), 3u);
+    ASSERT_EQ(listing.marks.size(), 2u);
+    EXPECT_EQ(listing.marks[0].since, at(20));
+    EXPECT_EQ(listing.marks[1].key, "p/capstan/history-100-80");
+    EXPECT_EQ(listing.marks[1].name(), "history-100-80");
+    EXPECT_EQ(listing.marks[1].revision, 100);
+    ASSERT_EQ(listing.skipped.size(), 4u);
     EXPECT_EQ(listing.skipped[0].key, "p/v2/Full-00000000-00000100-50.tmp");
     EXPECT_NE(listing.skipped[0].reason.find(".tmp"), std::string::npos);
     EXPECT_EQ(fence_key("", 5), "capstan/delta-5");

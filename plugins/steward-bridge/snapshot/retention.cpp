@@ -1,5 +1,7 @@
 #include "plugins/steward-bridge/snapshot/retention.hpp"
 
+#include "plugins/steward-bridge/snapshot/histories.hpp"
+
 #include <algorithm>
 #include <optional>
 
@@ -94,20 +96,32 @@ FullRules exponential(const Fulls& fulls, WallTime now) {
     return rules;
 }
 
-// Objects of one set: a full and the deltas up to the next one; set 0 are deltas without a full.
+// Objects of one set: a full and the deltas up to the next one of its history; the first set of
+// each history are deltas without a full.
 struct Set {
     std::optional<std::size_t> full;  // index into the snapshots
     std::vector<std::size_t> deltas;
+    bool present{false};    // of the present history
+    bool abandoned{false};  // an earlier history ended with it
 };
 
-std::vector<Set> split(const std::vector<SnapshotRecord>& snapshots) {
-    std::vector<Set> sets(1);
-    for (std::size_t i = 0; i < snapshots.size(); ++i) {
-        if (snapshots[i].kind == SnapshotKind::full) {
-            sets.push_back({i, {}});
-        } else {
-            sets.back().deltas.push_back(i);
+std::vector<Set> split(const SnapshotListing& listing) {
+    const std::vector<SnapshotRecord>& snapshots = listing.snapshots;
+    std::vector<Set> sets;
+    for (std::size_t history = 0; history <= listing.marks.size(); ++history) {
+        const bool present = history == listing.marks.size();
+        sets.push_back({{}, {}, present, false});
+        for (std::size_t i = 0; i < snapshots.size(); ++i) {
+            if (history_index(listing, snapshots[i].created) != history) {
+                continue;
+            }
+            if (snapshots[i].kind == SnapshotKind::full) {
+                sets.push_back({i, {}, present, false});
+            } else {
+                sets.back().deltas.push_back(i);
+            }
         }
+        sets.back().abandoned = !present;
     }
     return sets;
 }
@@ -145,19 +159,24 @@ Rule part_rule(const SnapshotRecord& part, const RetentionOptions& options, Wall
 class Decision {
 public:
     Decision(const SnapshotListing& listing, WallTime now, const RetentionOptions& options)
-        : listing_(listing), now_(now), options_(options), sets_(split(listing.snapshots)) {}
+        : listing_(listing), now_(now), options_(options), sets_(split(listing)) {}
 
     std::vector<RetentionVerdict> take() {
         for (const SnapshotRecord& record : listing_.snapshots) {
             verdicts_.push_back({.record = &record});
         }
         const FullRules rules = full_rules();
-        const std::size_t newest = sets_.size() - 1, taken_last = newest_by_time();
+        const std::size_t newest = newest_set(), made_last = newest_by_time();
+        std::size_t fulls = 0;
         for (std::size_t set = 0; set < sets_.size(); ++set) {
-            if (set == newest || set == taken_last) {
+            const Rule rule = sets_[set].full ? rules[fulls++] : Rule{};
+            // Without any full all are kept; so is what the present history has without one.
+            const bool headless = !sets_[set].full && sets_[set].present;
+            if (set == newest || set == made_last || (headless && !sets_[newest].present) ||
+                fulls_ == 0) {
                 keep_set(set, newest);
             } else {
-                judge_set(set, set == 0 ? Rule{} : rules[set - 1]);
+                judge_set(set, rule);
             }
         }
         for (const SnapshotRecord& part : listing_.parts) {
@@ -170,24 +189,34 @@ public:
 private:
     const SnapshotRecord& record(std::size_t i) const { return listing_.snapshots[i]; }
 
-    FullRules full_rules() const {
+    FullRules full_rules() {
         Fulls fulls;
         for (const Set& set : sets_) {
             if (set.full) {
                 fulls.push_back(&record(*set.full));
             }
         }
+        fulls_ = fulls.size();
         return options_.policy == RetentionPolicy::limit_based
                    ? limit_based(fulls, std::max<std::int64_t>(options_.max_backups, 1))
                    : exponential(fulls, now_);
+    }
+
+    // The last one with a full; 0: there is none.
+    std::size_t newest_set() const {
+        std::size_t newest = 0;
+        for (std::size_t set = 0; set < sets_.size(); ++set) {
+            newest = sets_[set].full ? set : newest;
+        }
+        return newest;
     }
 
     // 0: there is no full.
     std::size_t newest_by_time() const {
         std::size_t newest = 0;
         for (std::size_t set = 1; set < sets_.size(); ++set) {
-            if (newest == 0 ||
-                record(*sets_[set].full).created >= record(*sets_[newest].full).created) {
+            if (sets_[set].full && (newest == 0 || record(*sets_[set].full).created >=
+                                                       record(*sets_[newest].full).created)) {
                 newest = set;
             }
         }
@@ -212,26 +241,43 @@ private:
         }
     }
 
+    // What a rollback gave up can be had for as long as anything is kept at all.
+    Rule last_of_history(Rule full) const {
+        const bool by_age = options_.policy == RetentionPolicy::exponential;
+        if (full.keep || (by_age && full.name != "too-old")) {
+            return {true, "abandoned", "the history before a rollback ended with it"};
+        }
+        return full;
+    }
+
     void judge_set(std::size_t set, Rule full) {
+        const Set& own = sets_[set];
+        if (own.full && own.abandoned) {
+            full = last_of_history(std::move(full));
+        }
         bool needed = false;
-        for (const std::size_t delta : sets_[set].deltas) {
-            const Rule rule = delta_rule(record(delta), now_, options_.delta_retention, set == 0);
+        for (const std::size_t delta : own.deltas) {
+            const Rule rule =
+                full.keep && own.full && own.abandoned
+                    ? full
+                    : delta_rule(record(delta), now_, options_.delta_retention, !own.full);
             needed = needed || rule.name == "delta-retention";
             say(delta, rule, set);
         }
-        if (!sets_[set].full) {
+        if (!own.full) {
             return;
         }
         if (!full.keep && needed) {
             full = {true, "delta-retention", "deltas that are kept build on it"};
         }
-        say(*sets_[set].full, protect(std::move(full), record(*sets_[set].full), now_), set);
+        say(*own.full, protect(std::move(full), record(*own.full), now_), set);
     }
 
     const SnapshotListing& listing_;
     const WallTime now_;
     const RetentionOptions& options_;
     const std::vector<Set> sets_;
+    std::size_t fulls_{0};
     std::vector<RetentionVerdict> verdicts_;
 };
 
@@ -244,16 +290,36 @@ std::vector<RetentionVerdict> decide_retention(const SnapshotListing& listing,
 }
 
 std::vector<Fence> fences_to_delete(const SnapshotListing& listing) {
-    std::int64_t covered = 0;
-    for (const SnapshotRecord& record : listing.snapshots) {
-        if (record.kind == SnapshotKind::full) {
-            covered = record.last_revision;
-        }
-    }
+    const StoredHistory present = std::move(histories_of(listing).back());
+    const SnapshotRecord* const full = present.newest_full();
     std::vector<Fence> superfluous;
     for (const Fence& fence : listing.fences) {
-        if (fence.start_revision <= covered) {
+        if (full != nullptr && fence.start_revision <= full->last_revision) {
             superfluous.push_back(fence);
+        }
+    }
+    return superfluous;
+}
+
+std::vector<HistoryMark> marks_to_delete(const SnapshotListing& listing) {
+    std::optional<WallTime> oldest;
+    const auto look = [&](WallTime created) {
+        oldest = oldest ? std::min(*oldest, created) : created;
+    };
+    for (const auto* records : {&listing.snapshots, &listing.parts}) {
+        for (const SnapshotRecord& record : *records) {
+            look(record.created);
+        }
+    }
+    for (const SkippedKey& skipped : listing.skipped) {
+        if (skipped.last_revision > 0) {
+            look(skipped.created);
+        }
+    }
+    std::vector<HistoryMark> superfluous;
+    for (std::size_t i = 0; oldest && i + 1 < listing.marks.size(); ++i) {
+        if (*oldest >= listing.marks[i].since) {
+            superfluous.push_back(listing.marks[i]);
         }
     }
     return superfluous;

@@ -1,8 +1,9 @@
 // What garbage collection keeps and deletes, and by which rule: what `capstan backup explain`
 // prints.
 //
-// Pure. The newest full and everything after it are never deleted, by order of revisions and, as
-// revisions start again lower after a restore, by order of time. Thread: any.
+// Pure. The newest full of the present history and everything after it are never deleted, nor is
+// the full made last. Where an earlier history ends, its last set stays whole while its full does.
+// Thread: any.
 #pragma once
 
 #include "plugins/steward-bridge/snapshot/record.hpp"
@@ -48,7 +49,10 @@ std::vector<RetentionVerdict> decide_retention(const SnapshotListing& listing,
                                                WallTime now,
                                                const RetentionOptions& options);
 
-// Fences of deltas that a newer full has made superfluous.
+// Fences of deltas that a newer full of the present history has made superfluous.
 std::vector<Fence> fences_to_delete(const SnapshotListing& listing);
+
+// Marks before which nothing is left; never the newest one.
+std::vector<HistoryMark> marks_to_delete(const SnapshotListing& listing);
 
 }  // namespace capstan::steward

@@ -161,6 +161,61 @@ TEST(Retention, NeverDeletesTheFullTakenLast) {
               "limit- newest+ newest+ limit- limit+ newest+");
 }
 
+HistoryMark mark(std::int64_t revision, WallTime since) {
+    return {history_key("", revision, since), revision, since};
+}
+
+// Set back from 950 to 10, two hours ago.
+TEST(Retention, GoesByHistories) {
+    SnapshotListing all = listing({full(5, kNow - hours(60)),
+                                   full(10, kNow - hours(2)),
+                                   delta(11, 12, kNow - hours(1)),
+                                   full(900, kNow - hours(50)),
+                                   delta(901, 920, kNow - hours(49)),
+                                   full(930, kNow - hours(48)),
+                                   delta(931, 950, kNow - hours(47))});
+    all.marks = {mark(10, kNow - hours(2))};
+    const auto verdicts = decide_retention(all, kNow, kLimit);
+    EXPECT_EQ(shown(verdicts), "limit- newest+ newest+ limit- superseded- abandoned+ abandoned+");
+    EXPECT_EQ(verdicts[5].set, verdicts[6].set);
+    EXPECT_EQ(verdicts[5].reason, "the history before a rollback ended with it");
+    // With one more full the limit is reached, and a history that is over goes whole.
+    all.snapshots.push_back(full(15, kNow));
+    std::sort(all.snapshots.begin(), all.snapshots.end(), before);
+    EXPECT_EQ(shown(decide_retention(all, kNow, kLimit)),
+              "limit- limit+ superseded- newest+ limit- superseded- limit- superseded-");
+    // By age it stays for as long as anything does.
+    EXPECT_EQ(shown(decide_retention(all, kNow + hours(24 * 30), {})),
+              "weekly- weekly- superseded- newest+ weekly- superseded- abandoned+ abandoned+");
+    EXPECT_EQ(shown(decide_retention(all, kNow + hours(24 * 40), {})),
+              "too-old- too-old- superseded- newest+ too-old- superseded- too-old- superseded-");
+}
+
+TEST(Retention, BeforeTheFullOfANewHistoryKeepsWhatIsThere) {
+    SnapshotListing all = listing(
+        {full(900, kNow - hours(50)), delta(901, 920, kNow - hours(49)), delta(11, 12, kNow)});
+    all.marks = {mark(10, kNow - hours(2))};
+    EXPECT_EQ(shown(decide_retention(all, kNow + hours(1), kLimit)), "newest+ newest+ newest+");
+}
+
+TEST(Retention, DropsMarksWithNothingBeforeThem) {
+    SnapshotListing all = listing({full(20, kNow), full(10, kNow - hours(5))});
+    all.marks = {mark(1, kNow - hours(9)), mark(2, kNow - hours(3)), mark(3, kNow - hours(1))};
+    const auto superfluous = marks_to_delete(all);
+    ASSERT_EQ(superfluous.size(), 1u);
+    EXPECT_EQ(superfluous[0].revision, 1);
+    all.snapshots.erase(all.snapshots.begin());
+    EXPECT_EQ(marks_to_delete(all).size(), 2u) << "the newest one stays";
+}
+
+TEST(Retention, FencesAreThoseOfThePresentHistory) {
+    SnapshotListing all = listing({full(90, kNow - hours(5)), full(20, kNow)});
+    all.marks = {mark(20, kNow)};
+    all.fences = {{fence_key("p", 20), 20}, {fence_key("p", 21), 21}};
+    ASSERT_EQ(fences_to_delete(all).size(), 1u);
+    EXPECT_EQ(fences_to_delete(all)[0].start_revision, 20);
+}
+
 TEST(Retention, TreatsDeltasWithoutAFullAsOld) {
     const auto all = listing({delta(1, 5, kNow - hours(50)),
                               delta(6, 9, kNow - hours(49)),

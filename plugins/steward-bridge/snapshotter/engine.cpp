@@ -152,7 +152,8 @@ Result<void> SnapshotEngine::look() {
         return look_failed("asking etcd for its revision", head.error());
     }
     StoredChain chain = stored_chain(listing.value());
-    if (plan_.would_continue(chain, head.value().revision, moment())) {
+    const std::string left = parts_.left_history ? parts_.left_history() : "";
+    if (plan_.would_continue(chain, head.value().revision, moment(), left)) {
         const auto whole = verify_newest(chain);
         if (!whole) {
             return look_failed("reading back what is stored", whole.error());
@@ -161,8 +162,20 @@ Result<void> SnapshotEngine::look() {
             return ok();  // the next look does not see it
         }
     }
+    StoredChain present = chain;
+    if (is_set_back(chain, head.value().revision, left)) {
+        const auto begun = begin_history(head.value(), present);
+        if (!begun) {
+            return look_failed("marking the end of the history stored so far", begun.error());
+        }
+    }
     const FullReason reason =
-        plan_.looked(chain, head.value().revision, moment(), parts_.pace.chance());
+        plan_.looked(chain, head.value().revision, moment(), parts_.pace.chance(), left);
+    chain = std::move(present);
+    if (!left.empty()) {
+        parts_.forget_left_history();
+    }
+    not_before_ = not_before(chain, parts_.pace.wall_now());
     parts_.log(LogLevel::info,
                "snapshots are continued",
                {{"stored", chain.reaches},
@@ -174,12 +187,29 @@ Result<void> SnapshotEngine::look() {
     facts_.deltas = std::move(chain.deltas);
     facts_.delta_bytes = stored_bytes(facts_.deltas);
     facts_.reached = chain.reaches;
+    facts_.set_back = set_back_ = chain.since != WallTime();
     sealed_.reset();
     watch_.reset();
     CAPSTAN_TRY(start_buffer(chain.reaches + 1));
     if (facts_.full) {
         confirm();
+    } else {
+        parts_.face.publish(facts_);  // what was there is of an earlier history, or gone
     }
+    return ok();
+}
+
+Result<void> SnapshotEngine::begin_history(const EtcdHead& head, StoredChain& chain) {
+    if (!head.leads) {
+        return fail(Code::unavailable, "this member no longer leads");
+    }
+    CAPSTAN_TRY(const HistoryMark mark, parts_.vault.begin_history(head.revision, parts_.guard));
+    parts_.log(LogLevel::warn,
+               "etcd was set back; what is stored of before stays as an earlier history",
+               {{"revision", head.revision}, {"stored", chain.end}, {"name", mark.name()}});
+    chain = {};
+    chain.history = mark.name();
+    chain.since = mark.since;
     return ok();
 }
 
@@ -211,7 +241,8 @@ Result<void> SnapshotEngine::take_full(FullReason reason) {
     watch_.reset();
     const MonotonicTime begun = parts_.now();
     const bool final = final_asked_;
-    const FullWish wish{final, config_.compression, facts_.full ? &*facts_.full : nullptr};
+    const FullWish wish{
+        final, config_.compression, facts_.full ? &*facts_.full : nullptr, not_before_};
     const auto taken =
         parts_.vault.take_full(parts_.etcd, wish, guard_until(begun + config_.snapshot_timeout));
     parts_.metrics.lasted(SnapshotKind::full, taken.has_value(), parts_.now() - begun);
@@ -237,9 +268,11 @@ Result<void> SnapshotEngine::take_full(FullReason reason) {
 void SnapshotEngine::full_stored(const FullTaken& taken) {
     const SnapshotRecord& record = taken.record;
     facts_ = {};
+    facts_.set_back = set_back_;
     facts_.full = record;
     facts_.full_bytes = taken.database_bytes;
     facts_.reached = record.last_revision;
+    not_before_ = std::max(not_before_, record.created + std::chrono::seconds(1));
     sealed_.reset();
     stored_since_collect_ = true;
     parts_.metrics.taken(record, taken.repeated ? 0 : record.bytes);

@@ -41,6 +41,9 @@ struct EngineParts {
     std::function<void(LogLevel, std::string_view, const json::Value&)> log;
     // After a snapshot was stored, or when none was needed: what the leases say.
     std::function<void(const SnapshotFacts&)> confirmed;
+    // The history this etcd's data has left when it was restored; "": none, or not known.
+    std::function<std::string()> left_history{};
+    std::function<void()> forget_left_history{};  // another one goes on by now
 };
 
 class SnapshotEngine {
@@ -65,6 +68,9 @@ private:
     Result<void> look();
     Result<void> look_failed(std::string_view what, const Error& error);
     Result<bool> verify_newest(const StoredChain& chain);
+    // Nothing of `chain` is continued: it becomes that of a new history, without anything yet.
+    Result<void> begin_history(const EtcdHead& head, StoredChain& chain);
+    WallTime created_now() const { return std::max(parts_.pace.wall_now(), not_before_); }
     Result<void> take_full(FullReason reason);
     Result<void> open_watch();
     Result<void> read_watch(MonotonicTime until);
@@ -90,6 +96,8 @@ private:
     const SnapshotterConfig config_;
     SnapshotPlan plan_;
     SnapshotFacts facts_;
+    bool set_back_{false};                 // as in facts_
+    WallTime not_before_{};                // what is created next says at least this time
     std::unique_ptr<DeltaBuffer> buffer_;  // what follows sealed_, or the stored chain
     std::optional<SealedDelta> sealed_;    // not stored yet
     std::unique_ptr<WatchStream> watch_;

@@ -219,15 +219,14 @@ Result<void> SnapshotEngine::seal() {
     if (sealed_) {
         return ok();
     }
-    CAPSTAN_TRY(SealedDelta sealed, buffer_->seal(parts_.pace.wall_now()));
+    CAPSTAN_TRY(SealedDelta sealed, buffer_->seal(created_now()));
     sealed_ = std::move(sealed);
     return start_buffer(sealed_->record.last_revision + 1);
 }
 
 Result<void> SnapshotEngine::store_sealed() {
     const MonotonicTime begun = parts_.now();
-    const Claiming claiming{
-        config_.delta_period, facts_.full ? facts_.full->created - kClockSlack : WallTime(), begun};
+    const Claiming claiming{config_.delta_period, begun};
     const auto stored =
         parts_.vault.store_delta(*sealed_, claiming, guard_until(begun + config_.snapshot_timeout));
     parts_.metrics.lasted(SnapshotKind::delta, stored.has_value(), parts_.now() - begun);
@@ -264,6 +263,7 @@ void SnapshotEngine::delta_stored(const DeltaStored& stored) {
     facts_.last_delta_bytes = sealed_->payload_bytes;
     facts_.delta_bytes += sealed_->payload_bytes;
     facts_.reached = stored.record.last_revision;
+    not_before_ = std::max(not_before_, stored.record.created);
     sealed_.reset();
     stored_since_collect_ = true;
     plan_.flushed(moment());

@@ -44,7 +44,9 @@ protected:
                         [this](LogLevel, std::string_view text, const json::Value&) {
                             logs.emplace_back(text);
                         },
-                        [this](const SnapshotFacts&) { ++confirmed; }},
+                        [this](const SnapshotFacts&) { ++confirmed; },
+                        [this] { return left; },
+                        [this] { left.clear(); }},
             config,
             Schedule::parse(config.schedule).value());
     }
@@ -100,6 +102,7 @@ protected:
     SnapshotterConfig config;
     std::vector<std::string> logs;
     int confirmed{0};
+    std::string left;  // what the data directory says
     bool over{false};
     std::unique_ptr<SnapshotEngine> engine;
 };
@@ -137,19 +140,89 @@ TEST_F(EngineTest, GoesOnFromTheStoredChain) {
               (std::vector<std::string>{"Full-00000000-00000001", "Incr-00000002-00000002"}));
 }
 
-TEST_F(EngineTest, AnEtcdBehindItsBackupsGetsANewFull) {
-    write_full(50, time.wall - minutes(1));
+// Set back within a minute: the old deltas are as new as the new full.
+TEST_F(EngineTest, ARollbackBeginsAHistoryOfItsOwn) {
+    start();
     etcd.put("a", "1");
+    run(seconds(1));
+    for (const char* value : {"2", "3", "4"}) {
+        etcd.put("a", value);
+    }
+    run(seconds(21));
+    engine.reset();
+    etcd.revision = 3;
+    etcd.log.erase(4);
+    etcd.log.erase(5);
     start();
     run(seconds(1));
-    EXPECT_EQ(stored().size(), 2u);
+    EXPECT_TRUE(said("etcd was set back; what is stored of before stays as an earlier history"));
+    etcd.put("b", "other");
+    run(seconds(21));
+    EXPECT_EQ(stored(),
+              (std::vector<std::string>{"Full-00000000-00000002",
+                                        "Full-00000000-00000003",
+                                        "Incr-00000003-00000005",
+                                        "Incr-00000004-00000004"}));
+    const auto histories = histories_of(vault.list().value());
+    ASSERT_EQ(histories.size(), 2u);
+    EXPECT_EQ(histories[0].end, 5);
+    EXPECT_EQ(histories[1].end, 4);
+    EXPECT_EQ(face.view().facts.full->last_revision, 3);
+    EXPECT_EQ(face.view().facts.reached, 4);
+    EXPECT_TRUE(face.view().facts.set_back);
     engine.reset();
-    time.advance(minutes(1));
     etcd.watched.clear();
     start();  // and another start goes on from that one
     run(seconds(1));
+    EXPECT_EQ(etcd.watched, (std::vector<std::int64_t>{5}));
+}
+
+TEST_F(EngineTest, ARollbackThatEtcdHasOvertakenIsKnownByItsData) {
+    write_full(50, time.wall - minutes(1));
+    etcd.revision = 60;
+    left = "first";
+    start();
+    run(seconds(1));
+    EXPECT_EQ(stored(),
+              (std::vector<std::string>{"Full-00000000-00000050", "Full-00000000-00000060"}));
+    EXPECT_EQ(histories_of(vault.list().value()).size(), 2u);
+    EXPECT_EQ(left, "");
+    engine.reset();
+    left = "first";  // that of another member, which leads now
+    start();
+    run(seconds(1));
+    EXPECT_EQ(histories_of(vault.list().value()).size(), 2u);
+    EXPECT_EQ(left, "");
+}
+
+TEST_F(EngineTest, ARollbackUnderAnOpenWatchIsNoticed) {
+    start();
+    run(seconds(1));
+    etcd.put("a", "1");
+    etcd.put("a", "2");
+    run(seconds(21));
+    etcd.revision = 2;
+    etcd.log.erase(3);
+    etcd.cut = Error{Code::unavailable, "reset", {}};
+    run(minutes(2));
+    EXPECT_EQ(histories_of(vault.list().value()).size(), 2u);
+    EXPECT_EQ(face.view().facts.full->last_revision, 2);
+}
+
+TEST_F(EngineTest, NothingIsStoredWithoutTheMarkThatItNeeds) {
+    write_full(50, time.wall - minutes(1));
+    etcd.failures["head"] = {Code::unavailable, "away", {}};
+    etcd.leads = false;
+    start();
+    run(seconds(1));
+    etcd.failures.clear();
+    run(minutes(1));
+    EXPECT_EQ(stored().size(), 1u) << "it leads no more";
+    EXPECT_EQ(face.view().state, SnapshotterState::failing);
+    etcd.leads = true;
+    run(minutes(2));
     EXPECT_EQ(stored().size(), 2u);
-    EXPECT_EQ(etcd.watched, (std::vector<std::int64_t>{3}));
+    EXPECT_EQ(histories_of(vault.list().value()).size(), 2u);
 }
 
 TEST_F(EngineTest, WhatIsCompactedIsTakenAsAFull) {
@@ -382,7 +455,7 @@ TEST_F(EngineTest, WhatAnotherStewardStoredIsAdopted) {
     ASSERT_TRUE(buffer.value()->add(message, at, time.wall));
     const Guard go_on = []() -> Result<void> { return ok(); };
     ASSERT_TRUE(other.store_delta(
-        buffer.value()->seal(time.wall).value(), {seconds(20), {}, time.mono}, go_on));
+        buffer.value()->seal(time.wall).value(), {seconds(20), time.mono}, go_on));
     run(seconds(45));
     EXPECT_EQ(stored(),
               (std::vector<std::string>{

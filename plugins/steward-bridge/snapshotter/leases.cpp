@@ -9,6 +9,11 @@ namespace {
 
 constexpr std::string_view kLeaseGvk = "coordination.k8s.io/v1/Lease";
 
+// Revisions only rise, unless the cluster was set back.
+bool of_earlier_history(std::int64_t held, const SnapshotFacts& facts) {
+    return facts.set_back && held > facts.reached;
+}
+
 }  // namespace
 
 Result<std::int64_t> held_revision(const json::Value& lease) {
@@ -27,10 +32,11 @@ Result<std::int64_t> held_revision(const json::Value& lease) {
 
 Result<void> SnapshotLeases::renew_full(Call& call,
                                         const ObjectKey& key,
-                                        const SnapshotRecord& full) {
+                                        const SnapshotFacts& facts) {
+    const SnapshotRecord& full = *facts.full;
     CAPSTAN_TRY(const json::Value lease, call.client().get_value(kLeaseGvk, key));
     CAPSTAN_TRY(const std::int64_t held, held_revision(lease));
-    if (held > full.last_revision) {
+    if (held > full.last_revision && !of_earlier_history(held, facts)) {
         return ok();
     }
     const std::string_view version = json::View(lease)["metadata"]["resourceVersion"].string_or("");
@@ -46,7 +52,8 @@ Result<void> SnapshotLeases::renew_delta(Call& call,
                                          const ObjectKey& key,
                                          const SnapshotFacts& facts) {
     CAPSTAN_TRY(const json::Value lease, call.client().get_value(kLeaseGvk, key));
-    CAPSTAN_TRY(const std::int64_t held, held_revision(lease));
+    CAPSTAN_TRY(std::int64_t held, held_revision(lease));
+    held = of_earlier_history(held, facts) ? 0 : held;
     const std::int64_t newest = facts.deltas.empty() ? 0 : facts.deltas.back().last_revision;
     return call.client().patch_merge(kLeaseGvk,
                                      key,
@@ -64,7 +71,7 @@ void SnapshotLeases::renew(Call& call,
     }
     Result<void> renewed = ok();
     if (facts.full && facts.full->name != full_done_) {
-        renewed = renew_full(call, {ns, config.full_lease}, *facts.full);
+        renewed = renew_full(call, {ns, config.full_lease}, facts);
         full_done_ = renewed ? facts.full->name : full_done_;
     }
     const Result<void> delta = renew_delta(call, {ns, config.delta_lease}, facts);

@@ -23,7 +23,7 @@ public:
                const SnapshotFacts& facts);
 
 private:
-    Result<void> renew_full(Call& call, const ObjectKey& key, const SnapshotRecord& full);
+    Result<void> renew_full(Call& call, const ObjectKey& key, const SnapshotFacts& facts);
     Result<void> renew_delta(Call& call, const ObjectKey& key, const SnapshotFacts& facts);
 
     std::string full_done_;  // name of the full that the lease says

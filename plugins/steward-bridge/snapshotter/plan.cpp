@@ -9,6 +9,7 @@ namespace capstan::steward {
 namespace {
 
 constexpr std::chrono::seconds kBackoffFirst{1};
+constexpr std::chrono::hours kClockAheadMax{24};
 constexpr std::chrono::hours kSleepMax{1};  // the wall clock may be set meanwhile
 
 MonotonicTime mono_of(WallTime time, Moment now) {
@@ -23,33 +24,29 @@ std::chrono::nanoseconds share(std::chrono::nanoseconds of, double chance) {
 }  // namespace
 
 StoredChain stored_chain(const SnapshotListing& listing) {
+    const StoredHistory present = std::move(histories_of(listing).back());
     StoredChain out;
-    for (const SnapshotRecord& record : listing.snapshots) {
-        if (record.kind == SnapshotKind::full &&
-            (!out.full || record.created > out.full->created ||
-             (record.created == out.full->created &&
-              record.last_revision >= out.full->last_revision))) {
-            out.full = record;
-        }
+    out.history = present.name;
+    out.end = present.end;
+    out.since = present.since.value_or(WallTime());
+    for (const SnapshotRecord& record : present.listing.snapshots) {
+        const bool full = record.kind == SnapshotKind::full;
+        out.newest = std::max(out.newest, record.created + std::chrono::seconds(full ? 1 : 0));
     }
-    if (!out.full) {
+    const SnapshotRecord* const full = present.newest_full();
+    if (full == nullptr) {
         return out;
     }
-    std::vector<SnapshotRecord> present;
-    for (const SnapshotRecord& record : listing.snapshots) {
-        if (record.kind == SnapshotKind::delta &&
-            record.created + kClockSlack >= out.full->created) {
-            present.push_back(record);
-        }
-    }
-    Chain chain = chain_from(*out.full, present);
+    out.full = *full;
+    Chain chain = chain_from(*full, present.listing.snapshots);
     out.deltas = std::move(chain.deltas);
     out.reaches = chain.reaches;
-    out.gap = chain.gap.has_value() ||
-              std::any_of(listing.skipped.begin(),
-                          listing.skipped.end(),
-                          [&](const SkippedKey& key) { return key.last_revision > out.reaches; });
+    out.gap = out.end > out.reaches || doubt_in(present).has_value();
     return out;
+}
+
+WallTime not_before(const StoredChain& chain, WallTime now) {
+    return std::max(chain.since, chain.newest <= now + kClockAheadMax ? chain.newest : WallTime());
 }
 
 std::string_view to_string(FullReason reason) noexcept {
@@ -68,18 +65,23 @@ std::string_view to_string(FullReason reason) noexcept {
     return "";
 }
 
+bool is_set_back(const StoredChain& chain, std::int64_t head, std::string_view left) {
+    return head < chain.end || (chain.end > 0 && left == chain.history);
+}
+
 FullReason why_full(const StoredChain& chain,
                     std::int64_t head,
                     WallTime now,
-                    const Schedule& schedule) {
+                    const Schedule& schedule,
+                    std::string_view left) {
+    if (is_set_back(chain, head, left)) {
+        return FullReason::rolled_back;
+    }
     if (!chain.full) {
         return FullReason::no_full;
     }
     if (chain.full->final) {
         return FullReason::after_final;
-    }
-    if (head < chain.reaches) {
-        return FullReason::rolled_back;
     }
     if (chain.gap) {
         return FullReason::gap;
@@ -159,16 +161,14 @@ Action SnapshotPlan::next_of_deltas(Moment now, MonotonicTime& until) const {
     return {};
 }
 
-FullReason SnapshotPlan::looked(const StoredChain& chain,
-                                std::int64_t head,
-                                Moment now,
-                                double chance) {
+FullReason SnapshotPlan::looked(
+    const StoredChain& chain, std::int64_t head, Moment now, double chance, std::string_view left) {
     looked_ = true;
     watching_ = false;
     failures_ = 0;
     plan_full(now, chance);
     next_flush_ = now.mono + config_.delta_period;
-    const FullReason reason = why_full(chain, head, now.wall, schedule_);
+    const FullReason reason = why_full(chain, head, now.wall, schedule_, left);
     want_full(reason);
     return reason;
 }

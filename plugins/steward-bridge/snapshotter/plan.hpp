@@ -4,6 +4,7 @@
 // per term of leadership and configuration.
 #pragma once
 
+#include "plugins/steward-bridge/snapshot/histories.hpp"
 #include "plugins/steward-bridge/snapshot/record.hpp"
 #include "plugins/steward-bridge/snapshotter/config.hpp"
 
@@ -19,13 +20,18 @@ struct StoredChain {
     std::optional<SnapshotRecord> full;  // the newest
     std::vector<SnapshotRecord> deltas;  // that continue it, in order
     std::int64_t reaches{0};             // the last revision of them
-    bool gap{false};  // there are deltas behind a gap, or something nobody here can read
+    std::int64_t end{0};                 // of anything, also behind a gap
+    // There are deltas behind a gap, or something nobody here can read, or names that contradict
+    // each other.
+    bool gap{false};
+    std::string history;  // its name
+    WallTime since{};     // what belongs to it is created from here on
+    WallTime newest{};    // when the last of it was made, a full and a second
 };
-
-// The newest full is the one made last: after a rollback revisions start again lower. Deltas count
-// from kClockSlack before it, as stewards' clocks differ.
-inline constexpr std::chrono::minutes kClockSlack{10};
 StoredChain stored_chain(const SnapshotListing& listing);
+// What is stored next says a time from here on, so that times rise although clocks differ. A time
+// far ahead of `now` is no such difference and is left behind.
+WallTime not_before(const StoredChain& chain, WallTime now);
 
 enum class FullReason : std::uint8_t {
     none,
@@ -35,17 +41,22 @@ enum class FullReason : std::uint8_t {
     after_final,  // the newest full says the source was closed: it was not
     overdue,      // a time of the schedule has passed without one
     gap,
-    rolled_back,  // etcd stands before what is stored: another history
+    rolled_back,  // etcd stands before what is stored, or was restored so: another history
     compacted,    // etcd no longer has what is not stored yet
     other_tools,  // a delta holds a revision that existing tools cannot restore
 };
 std::string_view to_string(FullReason reason) noexcept;  // "AfterFinal", static
 
-// Why taking leadership needs a full at once; `head` is etcd's revision.
+// Etcd at revision `head` does not continue the chain. `left`: the history that a restoration of
+// this etcd has left, if it did.
+bool is_set_back(const StoredChain& chain, std::int64_t head, std::string_view left);
+
+// Why taking leadership needs a full at once.
 FullReason why_full(const StoredChain& chain,
                     std::int64_t head,
                     WallTime now,
-                    const Schedule& schedule);
+                    const Schedule& schedule,
+                    std::string_view left = {});
 
 struct Moment {
     MonotonicTime mono{};
@@ -76,11 +87,18 @@ public:
     Action next(Moment now) const;
 
     // looked() would find nothing that is missing.
-    bool would_continue(const StoredChain& chain, std::int64_t head, Moment now) const {
-        return why_full(chain, head, now.wall, schedule_) == FullReason::none;
+    bool would_continue(const StoredChain& chain,
+                        std::int64_t head,
+                        Moment now,
+                        std::string_view left = {}) const {
+        return why_full(chain, head, now.wall, schedule_, left) == FullReason::none;
     }
     // Gives why a full is needed at once, if one is.
-    FullReason looked(const StoredChain& chain, std::int64_t head, Moment now, double chance);
+    FullReason looked(const StoredChain& chain,
+                      std::int64_t head,
+                      Moment now,
+                      double chance,
+                      std::string_view left = {});
     void want_full(FullReason reason);  // in addition to the schedule
     void full_taken(Moment now, double chance);
     // Tried again later; deltas go on meanwhile where they continue something.

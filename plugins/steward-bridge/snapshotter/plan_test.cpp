@@ -33,8 +33,11 @@ SnapshotRecord delta(std::int64_t start, std::int64_t last, WallTime created) {
     return record;
 }
 
-StoredChain chain_of(std::vector<SnapshotRecord> records, std::vector<SkippedKey> skipped = {}) {
+StoredChain chain_of(std::vector<SnapshotRecord> records,
+                     std::vector<SkippedKey> skipped = {},
+                     std::vector<HistoryMark> marks = {}) {
     SnapshotListing listing;
+    listing.marks = std::move(marks);
     listing.snapshots = std::move(records);
     std::sort(listing.snapshots.begin(), listing.snapshots.end(), before);
     listing.skipped = std::move(skipped);
@@ -69,14 +72,49 @@ TEST(StoredChain, IsTheNewestFullAndWhatContinuesIt) {
     EXPECT_FALSE(chain.gap);
 }
 
-TEST(StoredChain, AfterARollbackIsThatOfTheFullMadeLast) {
+HistoryMark mark(std::int64_t revision, WallTime since) {
+    return {history_key("p", revision, since), revision, since};
+}
+
+TEST(StoredChain, AfterARollbackIsThatOfTheHistoryAfterIt) {
     const StoredChain chain = chain_of({full(100, kNow - hours(3)),
-                                        delta(101, 150, kNow - hours(2)),
-                                        full(80, kNow - hours(1)),
-                                        delta(81, 90, kNow - minutes(59))});
+                                        delta(101, 150, kNow - minutes(3)),
+                                        full(80, kNow - minutes(2)),
+                                        delta(81, 90, kNow - minutes(1))},
+                                       {},
+                                       {mark(80, kNow - minutes(2))});
     EXPECT_EQ(chain.full->last_revision, 80);
     EXPECT_EQ(chain.reaches, 90);
+    EXPECT_EQ(chain.end, 90);
     EXPECT_FALSE(chain.gap);
+    EXPECT_EQ(chain.history, mark(80, kNow - minutes(2)).name());
+    EXPECT_EQ(not_before(chain, kNow), kNow - minutes(1));
+}
+
+// Nothing is stored yet, so nothing of before is continued either.
+TEST(StoredChain, OfANewHistoryIsEmpty) {
+    const StoredChain chain =
+        chain_of({full(100, kNow - hours(3))}, {}, {mark(80, kNow + seconds(5))});
+    EXPECT_FALSE(chain.full);
+    EXPECT_EQ(chain.end, 0);
+    EXPECT_EQ(not_before(chain, kNow), kNow + seconds(5));
+    EXPECT_EQ(why_full(chain, 80, kNow, Schedule::parse("0 */1 * * *").value()),
+              FullReason::no_full);
+}
+
+// Names of another tool alone: as full as possible, and why_full looks at etcd's revision.
+TEST(StoredChain, WithContradictingNamesNeedsAFull) {
+    const StoredChain chain = chain_of(
+        {full(100, kNow - hours(3)), delta(101, 150, kNow - hours(2)), full(120, kNow - hours(1))});
+    EXPECT_TRUE(chain.gap);
+    EXPECT_EQ(chain.end, 150);
+}
+
+TEST(StoredChain, TimesRiseAlthoughClocksDiffer) {
+    const StoredChain chain = chain_of({full(10, kNow + minutes(5)), delta(11, 20, kNow)});
+    EXPECT_EQ(not_before(chain, kNow), kNow + minutes(5) + seconds(1));
+    EXPECT_EQ(not_before(chain_of({full(10, kNow + hours(999))}), kNow), WallTime())
+        << "that is no clock";
 }
 
 TEST(StoredChain, OfASlowClockStillCounts) {
@@ -86,8 +124,8 @@ TEST(StoredChain, OfASlowClockStillCounts) {
 
 TEST(StoredChain, KnowsAGapAndWhatNobodyCanRead) {
     EXPECT_TRUE(chain_of({full(10, kNow), delta(12, 20, kNow)}).gap);
-    EXPECT_TRUE(chain_of({full(10, kNow)}, {{"p/v2/Incr-11-20-1.zst", "suffix", 20}}).gap);
-    EXPECT_FALSE(chain_of({full(10, kNow)}, {{"p/v2/Incr-3-9-1.zst", "suffix", 9}}).gap);
+    EXPECT_TRUE(chain_of({full(10, kNow)}, {{"p/v2/Incr-11-20-1.zst", "suffix", 20, kNow}}).gap);
+    EXPECT_FALSE(chain_of({full(10, kNow)}, {{"p/v2/Incr-3-9-1.zst", "suffix", 9, kNow}}).gap);
 }
 
 struct ReasonRow {
@@ -118,7 +156,18 @@ INSTANTIATE_TEST_SUITE_P(
         ReasonRow{"only_deltas", chain_of({delta(2, 3, kNow)}), 9, FullReason::no_full},
         ReasonRow{"final", chain_of({final_full()}), 10, FullReason::after_final},
         ReasonRow{"etcd_behind", chain_of({full(10, kNow)}), 9, FullReason::rolled_back},
+        ReasonRow{"etcd_behind_a_final_full", chain_of({final_full()}), 9, FullReason::rolled_back},
+        ReasonRow{
+            "etcd_behind_deltas_alone", chain_of({delta(2, 10, kNow)}), 9, FullReason::rolled_back},
+        ReasonRow{"etcd_behind_what_lies_behind_a_gap",
+                  chain_of({full(10, kNow), delta(12, 30, kNow)}),
+                  20,
+                  FullReason::rolled_back},
         ReasonRow{"gap", chain_of({full(10, kNow), delta(12, 13, kNow)}), 20, FullReason::gap},
+        ReasonRow{"contradicting_names",
+                  chain_of({full(30, kNow - hours(1)), full(20, kNow)}),
+                  40,
+                  FullReason::gap},
         // 07:00 has one, 08:00 is now
         ReasonRow{"overdue", chain_of({full(10, kNow - hours(1))}), 10, FullReason::overdue},
         ReasonRow{"in_time", chain_of({full(10, kNow)}), 10, FullReason::none},
@@ -127,6 +176,14 @@ INSTANTIATE_TEST_SUITE_P(
                   50,
                   FullReason::none}),
     [](const auto& row) { return row.param.name; });
+
+// Etcd has gone on past what is stored before anybody looked, but it was restored to less.
+TEST(WhyFull, KnowsTheHistoryThatARestorationLeft) {
+    const StoredChain chain = chain_of({full(10, kNow)});
+    EXPECT_EQ(why_full(chain, 20, kNow, hourly(), "first"), FullReason::rolled_back);
+    EXPECT_EQ(why_full(chain, 20, kNow, hourly(), "history-9-1"), FullReason::none);
+    EXPECT_EQ(why_full(chain_of({}), 20, kNow, hourly(), "first"), FullReason::no_full);
+}
 
 TEST(SnapshotPlan, LooksFirstThenTakesWhatIsMissing) {
     SnapshotPlan plan = plan_of();

@@ -1,6 +1,7 @@
 #include "plugins/steward-bridge/snapshotter/service.hpp"
 
 #include "plugins/steward-bridge/pod_map.hpp"
+#include "plugins/steward-bridge/restore/restoration.hpp"
 #include "plugins/steward-bridge/snapshotter/engine.hpp"
 #include "plugins/steward-bridge/snapshotter/gateway_client.hpp"
 #include "plugins/steward-bridge/snapshotter/report.hpp"
@@ -73,6 +74,7 @@ Result<ReadOrders> SnapshotService::read_orders(Call& call) const {
     resolve_directory(orders.config, map);
     CAPSTAN_TRY(orders.etcd.endpoint, map.url(configuration.local_endpoint));
     orders.etcd.tls = member_.client_tls();
+    orders.etcd.data_directory = map.path(configuration.data_dir);
     return orders;
 }
 
@@ -211,7 +213,9 @@ Result<void> SnapshotService::lead(Call& call, const Snapshotter::Orders& orders
                            },
                            [&](const SnapshotFacts& facts) {
                                leases_.renew(call, member_.identity().ns, config, facts);
-                           }},
+                           },
+                           [&] { return left_history(orders.etcd.data_directory); },
+                           [&] { forget_left_history(orders.etcd.data_directory); }},
                           config,
                           std::move(schedule));
     while (true) {

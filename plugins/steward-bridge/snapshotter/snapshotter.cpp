@@ -7,9 +7,10 @@ namespace capstan::steward {
 namespace {
 
 bool same_access(const EtcdAccess& a, const EtcdAccess& b) {
-    return a.endpoint == b.endpoint && a.tls.ca_pem == b.tls.ca_pem &&
-           a.tls.certificate_pem == b.tls.certificate_pem && a.tls.key_pem == b.tls.key_pem &&
-           a.tls.server_name == b.tls.server_name && a.tls.insecure == b.tls.insecure;
+    return a.endpoint == b.endpoint && a.data_directory == b.data_directory &&
+           a.tls.ca_pem == b.tls.ca_pem && a.tls.certificate_pem == b.tls.certificate_pem &&
+           a.tls.key_pem == b.tls.key_pem && a.tls.server_name == b.tls.server_name &&
+           a.tls.insecure == b.tls.insecure;
 }
 
 Error not_leading() {

@@ -37,6 +37,7 @@ enum class Role : std::uint8_t { unknown, follower, learner, leader };
 struct EtcdAccess {
     std::string endpoint;  // "http://127.77.0.2:2379", already mapped
     HttpTls tls;
+    std::string data_directory;  // its data, likewise; "": not known
 };
 
 // What is in the store, as far as this steward knows: written or read by it since it leads.
@@ -47,6 +48,7 @@ struct SnapshotFacts {
     std::uint64_t last_delta_bytes{0};   // before compression; 0: not known
     std::uint64_t delta_bytes{0};        // of all `deltas`, before compression as far as known
     std::optional<WallTime> observed_at;
+    bool set_back{false};  // the cluster was, before the history these are of
     // Up to here everything is backed up, also what needed no delta (progress of the watch).
     std::int64_t reached{0};
 

@@ -1,6 +1,7 @@
 #include "plugins/steward-bridge/snapshotter/vault.hpp"
 
 #include "plugins/steward-bridge/restore/store_objects.hpp"
+#include "plugins/steward-bridge/snapshot/histories.hpp"
 #include "plugins/steward-bridge/snapshot/payload.hpp"
 #include "plugins/steward-bridge/snapshot/trailer.hpp"
 
@@ -9,6 +10,8 @@
 
 namespace capstan::steward {
 namespace {
+
+using std::chrono::seconds;
 
 // Asks the guard before each piece, and counts.
 class GuardedSource final : public Source {
@@ -151,7 +154,7 @@ Result<FullTaken> Vault::take_full(EtcdClient& etcd, const FullWish& wish, const
     record.kind = SnapshotKind::full;
     record.compression = wish.compression;
     record.last_revision = opened.before;
-    record.created = std::chrono::floor<std::chrono::seconds>(parts_.pace.wall_now());
+    record.created = std::chrono::floor<seconds>(std::max(parts_.pace.wall_now(), wish.not_before));
     record.final = wish.final;
     name(record);
 
@@ -180,6 +183,19 @@ void Vault::name(SnapshotRecord& record) const {
         record.created += std::chrono::seconds(1);
         record.name = snapshot_name(record);
     }
+}
+
+Result<HistoryMark> Vault::begin_history(std::int64_t head, const Guard& guard) {
+    CAPSTAN_TRY(const SnapshotListing listing, list_all_of(true));
+    HistoryMark mark;
+    mark.revision = head;
+    mark.since = next_history_since(listing, parts_.pace.wall_now());
+    mark.key = history_key(parts_.prefix, head, mark.since);
+    const std::string text =
+        json::dump({{"member", parts_.member}, {"since", to_rfc3339(mark.since)}}) + "\n";
+    CAPSTAN_TRY(guard());
+    CAPSTAN_TRY(parts_.store.put_if_absent(mark.key, text));
+    return mark;
 }
 
 Result<Vault::Claim> Vault::take_over(const std::string& key,
@@ -225,13 +241,16 @@ Result<Vault::Claim> Vault::claim(const SnapshotRecord& record, const Claiming& 
         return fail(made.error());
     }
     CAPSTAN_TRY(const SnapshotListing listing, list());
-    const auto stored = std::find_if(
-        listing.snapshots.begin(), listing.snapshots.end(), [&](const SnapshotRecord& other) {
-            return other.kind == SnapshotKind::delta && other.created >= claiming.since &&
+    // What an earlier history holds of these revisions is something else.
+    const StoredHistory present = std::move(histories_of(listing).back());
+    const auto& snapshots = present.listing.snapshots;
+    const auto stored =
+        std::find_if(snapshots.begin(), snapshots.end(), [&](const SnapshotRecord& other) {
+            return other.kind == SnapshotKind::delta &&
                    other.start_revision <= record.start_revision &&
                    other.last_revision >= record.start_revision;
         });
-    if (stored != listing.snapshots.end()) {
+    if (stored != snapshots.end()) {
         return Claim{key, {}, *stored};
     }
     return take_over(key, text, claiming);
@@ -349,6 +368,13 @@ Result<Collected> Vault::collect(const RetentionOptions& options,
         CAPSTAN_TRY(guard());
         if (fence.deletable(now) && refused < kDeleteFailuresMax) {
             const auto removed = parts_.store.remove({fence.key, fence.version});
+            ++(removed ? collected.fences : refused);
+        }
+    }
+    for (const HistoryMark& mark : marks_to_delete(listing)) {
+        CAPSTAN_TRY(guard());
+        if (mark.deletable(now) && refused < kDeleteFailuresMax) {
+            const auto removed = parts_.store.remove({mark.key, mark.version});
             ++(removed ? collected.fences : refused);
         }
     }

@@ -44,6 +44,7 @@ struct FullWish {
     Compression compression{Compression::gzip};
     // A final full that would repeat this one is not taken.
     const SnapshotRecord* newest{nullptr};
+    WallTime not_before{};  // what its time of creation is at least
 };
 
 struct FullTaken {
@@ -58,8 +59,6 @@ struct FullTaken {
 struct Claiming {
     // A claim of another steward that stands for two of them without its object is taken over.
     std::chrono::nanoseconds period{};
-    // Deltas stored before it are of another history.
-    WallTime since{};
     MonotonicTime now{};
 };
 
@@ -70,7 +69,7 @@ struct DeltaStored {
 
 struct Collected {
     std::map<std::pair<std::string, bool>, std::size_t> objects;  // "Full", "Incr", "Chunk"; gone
-    std::size_t fences{0}, uploads{0};
+    std::size_t fences{0}, uploads{0};                            // fences: also marks
     std::string problem;  // of the first that could not be removed
 };
 
@@ -84,6 +83,9 @@ public:
     // on); everything else tells nothing about the object.
     Result<VerifiedSnapshot> verify(SnapshotRecord& record, const Guard& guard);
     Result<FullTaken> take_full(EtcdClient& etcd, const FullWish& wish, const Guard& guard);
+    // From now on another history is stored: etcd, at revision `head`, does not continue what is
+    // there, all of which stays as an earlier one.
+    Result<HistoryMark> begin_history(std::int64_t head, const Guard& guard);
     // Errors: conflict (claimed by another steward, which may still store it: later).
     Result<DeltaStored> store_delta(const SealedDelta& delta,
                                     const Claiming& claiming,

@@ -1,5 +1,6 @@
 #include "plugins/steward-bridge/snapshotter/vault.hpp"
 
+#include "plugins/steward-bridge/snapshot/histories.hpp"
 #include "plugins/steward-bridge/snapshot/payload.hpp"
 #include "plugins/steward-bridge/snapshotter/testing_changes.hpp"
 #include "plugins/steward-bridge/snapshotter/testing_etcd.hpp"
@@ -22,7 +23,7 @@ protected:
     Vault vault_of(const std::string& member = "main-0", const std::string& process = "1") {
         return Vault({store, digests, time, "shop/main", member, process});
     }
-    Claiming claiming() const { return {seconds(20), WallTime(), time.mono}; }
+    Claiming claiming() const { return {seconds(20), time.mono}; }
     SealedDelta sealed(std::int64_t start, std::int64_t last) {
         auto buffer = DeltaBuffer::create(start, {}, digests, [](auto) { return std::nullopt; });
         for (std::int64_t revision = start; revision <= last; ++revision) {
@@ -148,15 +149,39 @@ TEST_F(VaultTest, AdoptsWhatAnotherStewardHasStored) {
     EXPECT_EQ(keys().size(), 2u);
 }
 
-TEST_F(VaultTest, StoresBesideDeltasOfAnotherHistory) {
-    Vault old = vault_of();
-    STORE_OK(old.store_delta(sealed(11, 14), claiming(), kGoOn));
-    time.advance(hours(1));
-    Claiming later = claiming();
-    later.since = time.wall - minutes(10);
-    const auto ours = vault_of().store_delta(sealed(11, 12), later, kGoOn);
+// Within the same second, even.
+TEST_F(VaultTest, StoresBesideDeltasOfAnEarlierHistory) {
+    Vault vault = vault_of();
+    STORE_OK(vault.store_delta(sealed(11, 14), claiming(), kGoOn));
+    const auto mark = vault.begin_history(10, kGoOn);
+    STORE_OK(mark);
+    EXPECT_EQ(mark.value().key, "shop/main/capstan/history-10-1800000001");
+    etcd.revision = 10;
+    const auto full = vault.take_full(etcd, {.not_before = mark.value().since}, kGoOn);
+    STORE_OK(full);
+    EXPECT_EQ(full.value().record.created, mark.value().since);
+    time.advance(seconds(1));
+    const auto ours = vault.store_delta(sealed(11, 12), claiming(), kGoOn);
     STORE_OK(ours);
     EXPECT_FALSE(ours.value().adopted);
+    const auto histories = histories_of(vault.list().value());
+    ASSERT_EQ(histories.size(), 2u);
+    EXPECT_EQ(histories[0].end, 14);
+    EXPECT_EQ(histories[1].end, 12);
+}
+
+TEST_F(VaultTest, AMarkLiesAboveAllTimesBeforeIt) {
+    const WallTime ahead = time.wall + minutes(9);
+    SnapshotRecord record;
+    record.last_revision = 40;
+    record.created = ahead;
+    STORE_OK(write_object(store, "shop/main/v2/" + snapshot_name(record) + ".zst", "x"));
+    const auto first = vault_of().begin_history(10, kGoOn);
+    STORE_OK(first);
+    EXPECT_EQ(first.value().since, ahead + seconds(1));
+    const auto second = vault_of().begin_history(10, kGoOn);
+    STORE_OK(second);
+    EXPECT_EQ(second.value().since, ahead + seconds(2));
 }
 
 TEST_F(VaultTest, WaitsForAForeignClaimThenTakesItOver) {
@@ -311,6 +336,24 @@ TEST_F(Collecting, RemovesDeltasFencesAndFullsThatAreTooMany) {
         left.push_back(key.substr(std::string("shop/main/v2/").size(), 22));
     }
     EXPECT_EQ(keys().size(), 5u) << ::testing::PrintToString(left);
+}
+
+TEST_F(Collecting, KeepsAllOfWhatARollbackGaveUp) {
+    Vault vault = vault_of();
+    const auto mark = vault.begin_history(15, kGoOn);
+    STORE_OK(mark);
+    write(name(SnapshotKind::full, 0, 15, mark.value().since));
+    write(fence_key("shop/main", 16));
+    const auto collected = vault.collect(keep(2), false, kGoOn);
+    STORE_OK(collected);
+    const auto histories = histories_of(vault.list().value());
+    ASSERT_EQ(histories.size(), 2u);
+    EXPECT_EQ(histories[0].end, 30);
+    EXPECT_EQ(histories[0].listing.snapshots.size(), 3u) << "its last full and both deltas";
+    EXPECT_EQ(histories[1].end, 15);
+    const auto left = keys();
+    EXPECT_EQ(std::count(left.begin(), left.end(), fence_key("shop/main", 16)), 1)
+        << "it guards the new history";
 }
 
 TEST_F(Collecting, KeepsAFullWhoseDeltasCannotBeRemoved) {
