@@ -267,6 +267,14 @@ class SmallStore(http.server.BaseHTTPRequestHandler):
             return self.answer(f"<ListBucketResult><IsTruncated>false</IsTruncated>{items}</ListBucketResult>".encode())
         self.send_object(self.file().read_bytes())
 
+    def do_HEAD(self):
+        found = self.file().is_file()
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Length", str(self.file().stat().st_size if found else 0))
+        self.send_header("ETag", '"1"')
+        self.send_header("Last-Modified", "Mon, 30 Nov 2026 00:00:00 GMT")
+        self.end_headers()
+
     def send_object(self, content):
         self.answer(content)
 
