@@ -3,7 +3,10 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
@@ -47,6 +50,9 @@ Result<Address> parse_address(const std::string& text, std::uint16_t port) {
 }
 
 std::string to_text(const sockaddr_storage& storage) {
+    if (storage.ss_family != AF_INET && storage.ss_family != AF_INET6) {
+        return "unix";
+    }
     std::array<char, INET6_ADDRSTRLEN> text{};
     if (storage.ss_family == AF_INET) {
         sockaddr_in v4{};
@@ -58,6 +64,42 @@ std::string to_text(const sockaddr_storage& storage) {
     std::memcpy(&v6, &storage, sizeof v6);
     ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
     return join_host_port(text.data(), ntohs(v6.sin6_port));
+}
+
+constexpr std::string_view kUnix = "unix:";
+
+// A socket in the file system that listens; its errno when it cannot be had. It is bound by its
+// directory's descriptor, because a path of more than 107 bytes is no address.
+int listen_on_path(const std::string& path, int& fd) {
+    const std::size_t slash = path.rfind('/');
+    const std::string parent = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    const int directory = ::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const std::string near =
+        "/proc/self/fd/" + std::to_string(directory) + "/" + path.substr(slash + 1);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    int problem = directory < 0 ? errno : 0;
+    if (problem == 0 && near.size() >= sizeof address.sun_path) {
+        problem = ENAMETOOLONG;
+    }
+    if (problem == 0) {
+        near.copy(address.sun_path, near.size());
+        struct stat left {};
+        if (::lstat(path.c_str(), &left) == 0 && S_ISSOCK(left.st_mode)) {
+            ::unlink(path.c_str());
+        }
+        fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        const auto* raw = reinterpret_cast<const sockaddr*>(&address);
+        // Nobody can connect before listen(), so not before the mode is set either.
+        if (fd < 0 || ::bind(fd, raw, sizeof address) != 0 || ::chmod(path.c_str(), 0600) != 0 ||
+            ::listen(fd, kBacklog) != 0) {
+            problem = errno;
+        }
+    }
+    if (directory >= 0) {
+        ::close(directory);
+    }
+    return problem;
 }
 
 std::uint16_t bound_port(int fd) {
@@ -98,6 +140,9 @@ Result<std::unique_ptr<Acceptor>> Acceptor::listen(IoLoop& loop,
                                                    const std::string& text,
                                                    std::uint16_t port,
                                                    Accepted accepted) {
+    if (text.starts_with(kUnix)) {
+        return listen_near(loop, text.substr(kUnix.size()), std::move(accepted));
+    }
     CAPSTAN_TRY(const auto address, parse_address(text, port));
     const int fd = ::socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
@@ -114,6 +159,25 @@ Result<std::unique_ptr<Acceptor>> Acceptor::listen(IoLoop& loop,
     std::unique_ptr<Acceptor> acceptor(
         // tidy: allow new, private constructor
         new Acceptor(loop, fd, address.family, bound_port(fd), std::move(accepted)));
+    CAPSTAN_TRY(acceptor->resume());
+    return acceptor;
+}
+
+Result<std::unique_ptr<Acceptor>> Acceptor::listen_near(IoLoop& loop,
+                                                        const std::string& path,
+                                                        Accepted accepted) {
+    int fd = -1;
+    if (const int number = listen_on_path(path, fd); number != 0) {
+        if (fd >= 0) {
+            ::close(fd);
+        }
+        return fail(Code::unavailable,
+                    "listen on " + path + ": " + std::strerror(number) +
+                        "; its directory must be there and be writable");
+    }
+    std::unique_ptr<Acceptor> acceptor(
+        // tidy: allow new, private constructor
+        new Acceptor(loop, fd, AF_UNIX, 0, std::move(accepted)));
     CAPSTAN_TRY(acceptor->resume());
     return acceptor;
 }

@@ -1,4 +1,4 @@
-// A listening TCP socket.
+// A listening TCP or Unix socket.
 #pragma once
 
 #include "capstan/error.hpp"
@@ -16,6 +16,9 @@ using Accepted = std::function<void(std::unique_ptr<Transport> transport, std::s
 
 class Acceptor {
 public:
+    // `address`: an IP address, or "unix:PATH" of any length: a socket of its user alone, mode
+    // 0600, in the place of one that another process left there; `port` then means nothing and
+    // `remote` is "unix".
     // Errors: invalid (address), unavailable (in use, not ours, no permission); names
     // address:port and a remedy.
     static Result<std::unique_ptr<Acceptor>> listen(IoLoop& loop,
@@ -32,6 +35,9 @@ public:
 
 private:
     Acceptor(IoLoop& loop, int fd, int family, std::uint16_t port, Accepted accepted);
+    static Result<std::unique_ptr<Acceptor>> listen_near(IoLoop& loop,
+                                                         const std::string& path,
+                                                         Accepted accepted);
     void accept_some();
 
     IoLoop& loop_;

@@ -10,6 +10,7 @@
 
 namespace capstan::net {
 
+// options.address may be "unix:PATH" (acceptor.hpp).
 // Listens at once; `handler` is called for each request from then on. `loop` must come from
 // make_loop() and outlive the server. Errors: invalid (address or PEM malformed, certificate and
 // key do not match), unavailable (address in use or not assignable, port below 1024 without

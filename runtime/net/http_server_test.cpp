@@ -5,6 +5,16 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <optional>
 
 namespace capstan::net {
@@ -46,6 +56,65 @@ TEST_F(HttpServerTest, AnswersAndKeepsTheConnection) {
     ASSERT_TRUE(client.expect_end());
     EXPECT_NE(client.received.find("Connection: close\r\n\r\nhello /2"), std::string::npos)
         << client.received;
+}
+
+// A client of a Unix socket; `path` shorter than an address.
+int connect_to_path(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0)
+        << std::strerror(errno);
+    return fd;
+}
+
+TEST_F(HttpServerTest, ListensOnAUnixSocketOfItsUser) {
+    const std::string parent = ::testing::TempDir() + "d" + std::to_string(::getpid());
+    const std::string longer = parent + "/" + std::string(150, 'd');
+    ::mkdir(parent.c_str(), 0700);
+    ::mkdir(longer.c_str(), 0700);
+    HttpServerOptions options;
+    options.address = "unix:" + longer + "/s.sock";
+    const auto answer = [](const Exchange& e) { e->respond(200, {}, "from " + e->remote()); };
+    serve(answer, options);
+    server.reset();
+    serve(answer, options);  // in the place of the one that is left there
+    EXPECT_EQ(server->port(), 0);
+    struct stat found {};
+    ASSERT_EQ(::stat((longer + "/s.sock").c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777, 0600u);
+    const std::string link = parent + "/l";
+    ASSERT_EQ(::symlink(longer.c_str(), link.c_str()), 0);
+    const int fd = connect_to_path(link + "/s.sock");
+    const std::string_view request = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    EXPECT_EQ(::send(fd, request.data(), request.size(), 0), std::ssize(request));
+    std::string received;
+    EXPECT_TRUE(loop->run_until(
+        [&] {
+            char buffer[512];
+            const ssize_t got = ::recv(fd, buffer, sizeof buffer, 0);
+            received.append(buffer, got > 0 ? static_cast<std::size_t>(got) : 0);
+            return received.ends_with("from unix");
+        },
+        kLimit))
+        << received;
+    ::close(fd);
+    server.reset();
+    std::filesystem::remove_all(parent);
+}
+
+TEST_F(HttpServerTest, LeavesAFileThatIsNoSocketAlone) {
+    const std::string path = ::testing::TempDir() + "file" + std::to_string(::getpid());
+    ::close(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    HttpServerOptions options;
+    options.address = "unix:" + path;
+    const auto refused = make_http_server(*loop, options, [](const Exchange&) {});
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("listen on " + path + ": Address already in use"),
+              std::string::npos)
+        << refused.error().message;
+    ::unlink(path.c_str());
 }
 
 TEST_F(HttpServerTest, AnswersPipelinedRequestsInOrder) {
