@@ -10,6 +10,7 @@
 #include "runtime/cli/observers.hpp"
 #include "runtime/cli/ops_server.hpp"
 #include "runtime/cli/review.hpp"
+#include "runtime/cli/steward_listener.hpp"
 #include "runtime/config/operator_config.hpp"
 #include "runtime/control/runtime.hpp"
 #include "runtime/control/threads.hpp"
@@ -64,10 +65,17 @@ private:
     OpsParts ops_parts();
     json::Value debug_page() const;
     // Listens under this name, and follows the certificates of its files.
-    Result<std::uint16_t> serve(const std::string& name,
-                                const config::ListenerConfig& listener,
-                                net::ServerHandler handler,
-                                std::chrono::milliseconds idle_timeout);
+    Result<Listening> serve(const std::string& name,
+                            const config::ListenerConfig& listener,
+                            net::ServerHandler handler,
+                            std::chrono::milliseconds idle_timeout);
+    // The same until the end. The port.
+    Result<std::uint16_t> keep_serving(const std::string& name,
+                                       const config::ListenerConfig& listener,
+                                       net::ServerHandler handler,
+                                       std::chrono::milliseconds idle_timeout);
+    Result<Listening> serve_routes(const config::ListenerConfig& listener);
+    Result<void> listen_for_routes();
     Result<void> listen_for_reviews();
     void stand_for_election();
     bool ended() const { return stop_asked_ || !loss_.empty(); }
@@ -91,8 +99,8 @@ private:
     std::unique_ptr<webhook::Server> webhooks_;
     std::optional<OpsAuth> ops_auth_;
     std::optional<CacheBudget> cache_budget_;
-    std::vector<std::unique_ptr<net::HttpServer>> servers_;
-    std::vector<std::unique_ptr<net::CertificateWatcher>> certificates_;  // of servers_
+    std::vector<Listening> listening_;
+    std::optional<StewardListener> steward_listener_;
     std::vector<std::unique_ptr<net::Watch>> signals_;
     bool stop_asked_{false};
     std::string loss_;  // of leadership: one sentence

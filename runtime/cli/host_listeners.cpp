@@ -12,10 +12,10 @@ constexpr std::chrono::seconds kWebhookIdleMax{30};
 
 }  // namespace
 
-Result<std::uint16_t> Host::serve(const std::string& name,
-                                  const config::ListenerConfig& listener,
-                                  net::ServerHandler handler,
-                                  std::chrono::milliseconds idle_timeout) {
+Result<Listening> Host::serve(const std::string& name,
+                              const config::ListenerConfig& listener,
+                              net::ServerHandler handler,
+                              std::chrono::milliseconds idle_timeout) {
     net::HttpServerOptions options;
     options.address = listener.address;
     options.port = listener.port;
@@ -45,20 +45,30 @@ Result<std::uint16_t> Host::serve(const std::string& name,
                                                                         : net::ClientAuth::request;
         }
     }
-    CAPSTAN_TRY(auto server, net::make_http_server(*loop_, std::move(options), std::move(handler)));
-    const std::uint16_t port = server->port();
+    Listening listening;
+    CAPSTAN_TRY(listening.server,
+                net::make_http_server(*loop_, std::move(options), std::move(handler)));
     if (secure) {
-        certificates_.push_back(std::make_unique<net::CertificateWatcher>(
+        listening.certificates = std::make_unique<net::CertificateWatcher>(
             *loop_,
             metrics_,
             log_,
             std::move(watch),
             std::move(tls),
-            [raw = server.get()](const net::ServerTls& found) {
+            [raw = listening.server.get()](const net::ServerTls& found) {
                 return net::set_server_tls(*raw, found);
-            }));
+            });
     }
-    servers_.push_back(std::move(server));
+    return listening;
+}
+
+Result<std::uint16_t> Host::keep_serving(const std::string& name,
+                                         const config::ListenerConfig& listener,
+                                         net::ServerHandler handler,
+                                         std::chrono::milliseconds idle_timeout) {
+    CAPSTAN_TRY(Listening listening, serve(name, listener, std::move(handler), idle_timeout));
+    const std::uint16_t port = listening.server->port();
+    listening_.push_back(std::move(listening));
     return port;
 }
 
@@ -98,29 +108,54 @@ Result<void> Host::listen_for_reviews() {
     webhooks_ = std::make_unique<webhook::Server>(*loop_, metrics_, std::move(endpoints));
     health_.add("webhook", obs::Probe::readyz, "does not listen yet");
     CAPSTAN_TRY(const std::uint16_t port,
-                serve("webhook", config_.webhook, webhooks_->handler(), kWebhookIdleMax));
+                keep_serving("webhook", config_.webhook, webhooks_->handler(), kWebhookIdleMax));
     health_.ready("webhook");
     log_.info("serving webhooks",
               {{"address", config_.webhook.address}, {"port", port}, {"count", count}});
     return ok();
 }
 
+Result<Listening> Host::serve_routes(const config::ListenerConfig& listener) {
+    if (listener.tls.certificate_file.empty()) {
+        health_.remove("certificate/api");  // of the TLS before
+    }
+    CAPSTAN_TRY(Listening listening,
+                serve("api", listener, runtime_->routes(), net::HttpServerOptions{}.idle_timeout));
+    log_.info(listening.certificates ? "serving plugin routes over TLS" : "serving plugin routes",
+              {{"address", listener.address}, {"port", listening.server->port()}});
+    return listening;
+}
+
+Result<void> Host::listen_for_routes() {
+    if (config_.api_local.enabled) {
+        CAPSTAN_TRY(keep_serving(
+            "api", config_.api_local, runtime_->routes(), net::HttpServerOptions{}.idle_timeout));
+        log_.info("serving plugin routes to this pod", {{"address", config_.api_local.address}});
+    }
+    if (!config_.api_secure.enabled) {
+        CAPSTAN_TRY(Listening listening, serve_routes(config_.api));
+        listening_.push_back(std::move(listening));
+        return ok();
+    }
+    steward_listener_.emplace(
+        *loop_,
+        log_,
+        StewardListener::Options{config_.api,
+                                 config_.api_secure,
+                                 [this](const auto& listener) { return serve_routes(listener); },
+                                 &kube::read_small_file});
+    return steward_listener_->start();
+}
+
 Result<void> Host::listen() {
     const std::chrono::milliseconds usual = net::HttpServerOptions{}.idle_timeout;
     if (config_.ops.enabled) {
         CAPSTAN_TRY(const std::uint16_t port,
-                    serve("ops", config_.ops, ops_handler(ops_parts()), usual));
+                    keep_serving("ops", config_.ops, ops_handler(ops_parts()), usual));
         log_.info("serving health and metrics", {{"address", config_.ops.address}, {"port", port}});
     }
     if (config_.api.enabled) {
-        CAPSTAN_TRY(const std::uint16_t port, serve("api", config_.api, runtime_->routes(), usual));
-        log_.info("serving plugin routes", {{"address", config_.api.address}, {"port", port}});
-    }
-    if (config_.api_local.enabled) {
-        const config::ListenerConfig& local = config_.api_local;
-        CAPSTAN_TRY(const std::uint16_t port, serve("api", local, runtime_->routes(), usual));
-        log_.info("serving plugin routes to this pod",
-                  {{"address", local.address}, {"port", port}});
+        CAPSTAN_TRY(listen_for_routes());
     }
     // Before the caches: the API server may have to ask us before it can answer them.
     return config_.webhook.enabled ? listen_for_reviews() : Result<void>(ok());

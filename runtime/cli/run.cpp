@@ -12,19 +12,27 @@ namespace capstan::cli {
 namespace {
 
 // Containers of a pod share 127.0.0.1, except in local mode, where the pod has an address of its
-// own. Without TLS nobody else is listened to; with it all are, and the launcher has a plain door.
+// own. Without TLS nobody else is listened to; with it all are. The launcher has a socket of its
+// own in either case (docs/adr/0004).
 void listen_as_steward(config::OperatorConfig& config) {
     const bool local = environment("CAPSTAN_POD_MAP").has_value();
-    const std::string near = local ? environment("POD_IP").value_or("127.0.0.1") : "127.0.0.1";
+    const std::string pod_ip = environment("POD_IP").value_or("127.0.0.1");
+    const std::string near = local ? pod_ip : "127.0.0.1";
+    const std::string all = pod_ip.find(':') == std::string::npos ? "0.0.0.0" : "::";
     const bool secure = !config.api.tls.certificate_file.empty();
     config.api.enabled = true;
     config.api.port = static_cast<std::uint16_t>(
         std::atoi(environment("CAPSTAN_API_PORT").value_or("8080").c_str()));
-    config.api.address = secure && !local ? "0.0.0.0" : near;
-    config.api_local.enabled = secure;
-    config.api_local.address = near;
-    config.api_local.port = static_cast<std::uint16_t>(
-        std::atoi(environment("CAPSTAN_API_LOCAL_PORT").value_or("8082").c_str()));
+    config.api.address = secure && !local ? all : near;
+    if (const auto run_dir = environment("CAPSTAN_RUN_DIR")) {
+        config.api_local.enabled = true;
+        config.api_local.address = "unix:" + *run_dir + "/steward.sock";
+        const std::string files = *run_dir + "/tls/backup/";
+        config.api_secure = config.api;
+        config.api_secure.enabled = !secure;
+        config.api_secure.address = local ? near : all;
+        config.api_secure.tls = {files + "tls.crt", files + "tls.key", files + "ca.crt", "request"};
+    }
     config.ops.address = near;
     config.ops.port = 8081;
 }

@@ -89,9 +89,10 @@ struct OperatorConfig {
     std::vector<std::string> namespaces;  // empty: all
     ListenerConfig ops{true, "127.0.0.1", 8080, {}, "none"};
     ListenerConfig api{false, "127.0.0.1", 8081, {}, "none"};
-    // Not from the file: a steward whose api listener speaks TLS keeps a plain one on loopback for
-    // the launcher beside it.
-    ListenerConfig api_local{false, "127.0.0.1", 8082, {}, "none"};
+    // Not from the file. A steward's door for the launcher beside it: a Unix socket.
+    ListenerConfig api_local{false, "", 0, {}, "none"};
+    // What `api` of a steward turns into while the files that it names are there.
+    ListenerConfig api_secure{false, "", 0, {}, "none"};
     // The API server calls it, so it listens on all addresses, and TLS is a must.
     ListenerConfig webhook{false, "0.0.0.0", 9443, {}, "none"};
     std::string log_level{"info"};
