@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
 #include <cstring>
 
 namespace capstan::launcher {
@@ -20,6 +22,26 @@ struct SocketAddress {
     sockaddr_storage storage{};
     socklen_t length{0};
 };
+
+// A path of any length: one that is too long for an address goes by its directory's descriptor,
+// which `directory` then holds and the caller closes.
+bool to_socket_path(const std::string& path, SocketAddress& out, int& directory) {
+    auto* unix_address = reinterpret_cast<sockaddr_un*>(&out.storage);
+    std::string text = path;
+    if (text.size() >= sizeof unix_address->sun_path) {
+        const std::size_t slash = path.rfind('/');
+        const std::string parent = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+        directory = ::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+        text = "/proc/self/fd/" + std::to_string(directory) + "/" + path.substr(slash + 1);
+        if (directory < 0 || text.size() >= sizeof unix_address->sun_path) {
+            return false;
+        }
+    }
+    unix_address->sun_family = AF_UNIX;
+    text.copy(unix_address->sun_path, text.size());
+    out.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + text.size() + 1);
+    return true;
+}
 
 bool to_socket_address(const Address& address, SocketAddress& out) {
     auto* v4 = reinterpret_cast<sockaddr_in*>(&out.storage);
@@ -157,20 +179,29 @@ void Fetch::start(const Address& peer,
                   Time now) {
     close();
     SocketAddress target;
-    to_socket_address(peer, target);
-    fd_ = ::socket(target.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int directory = -1;
+    const bool local = !peer.socket.empty();
+    const bool reachable =
+        local ? to_socket_path(peer.socket, target, directory) : to_socket_address(peer, target);
+    const int family = local ? AF_UNIX : target.storage.ss_family;
+    fd_ = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     deadline_ = now + kFetchTimeout;
     in_.clear();
-    out_ = "GET " + std::string(path) + " HTTP/1.1\r\nHost: " + peer.host +
+    out_ = "GET " + std::string(path) + " HTTP/1.1\r\nHost: " + (local ? "localhost" : peer.host) +
            "\r\nConnection: close\r\n";
     if (!bearer_token.empty()) {
         out_ += "Authorization: Bearer " + std::string(bearer_token) + "\r\n";
     }
     out_ += "\r\n";
-    failed_at_start_ =
-        fd_ >= 0 &&
+    start_error_ = reachable ? 0 : ENOENT;
+    if (reachable && fd_ >= 0 &&
         ::connect(fd_, reinterpret_cast<sockaddr*>(&target.storage), target.length) != 0 &&
-        errno != EINPROGRESS;
+        errno != EINPROGRESS) {
+        start_error_ = errno;
+    }
+    if (directory >= 0) {
+        ::close(directory);
+    }
 }
 
 pollfd Fetch::poll_entry() const {
@@ -184,8 +215,8 @@ bool Fetch::finish(Reply& reply, Reply value) {
 }
 
 bool Fetch::step(short revents, Time now, Reply& reply) {
-    if (failed_at_start_) {
-        return finish(reply, {0, "refused"});
+    if (start_error_ != 0) {
+        return finish(reply, {0, std::string("connect: ") + std::strerror(start_error_)});
     }
     if (now >= deadline_) {
         return finish(reply, {0, "timeout"});
@@ -286,8 +317,9 @@ void Listener::step(const std::vector<pollfd>& entries, Time now, const Answer& 
             const Reply reply =
                 space == std::string::npos || end == std::string::npos
                     ? Reply{400, "bad request\n"}
-                    : answer(std::string_view(connection.in).substr(0, space),
-                             std::string_view(connection.in).substr(space + 1, end - space - 1));
+                    : answer({std::string_view(connection.in).substr(0, space),
+                              std::string_view(connection.in).substr(space + 1, end - space - 1),
+                              header(connection.in, "authorization")});
             connection.out =
                 "HTTP/1.1 " + std::to_string(reply.status) + (reply.status == 200 ? " OK" : " -") +
                 "\r\nContent-Type: text/plain\r\nContent-Length: " +

@@ -1,8 +1,8 @@
 // Just enough HTTP/1.1 for the launcher: one small GET at a time out, three tiny paths in.
 //
 // The launcher sits in etcd's container and must stay below 4 MiB, so it brings no library. Numeric
-// IPv4 and IPv6 addresses only, no TLS, bodies up to kBodyBytesMax. Everything non-blocking, driven
-// by poll(); thread: one.
+// IPv4 and IPv6 addresses and Unix sockets, no TLS (docs/adr/0004), bodies up to kBodyBytesMax.
+// Everything non-blocking, driven by poll(); thread: one.
 #pragma once
 
 #include <poll.h>
@@ -27,6 +27,7 @@ using Time = std::chrono::steady_clock::time_point;
 struct Address {
     std::string host;  // numeric, or "" for all addresses (listening)
     std::uint16_t port{0};
+    std::string socket{};  // path of a Unix socket; not empty: it is what counts
 };
 // "127.0.0.1:8080", "[::1]:8080", ":9095"; false when malformed.
 bool parse_address(std::string_view text, Address& out);
@@ -53,15 +54,19 @@ private:
     void close();
     bool finish(Reply& reply, Reply value);
     int fd_{-1};
-    bool failed_at_start_{false};
+    int start_error_{0};  // errno
     std::string out_, in_;
     Time deadline_{};
 };
 
-// Accepts connections; `answer(method, path)` gives status and body.
+struct Request {
+    std::string_view method, path;
+    std::string_view authorization;  // header
+};
+// Accepts connections; `answer` gives status and body.
 class Listener {
 public:
-    using Answer = std::function<Reply(std::string_view method, std::string_view path)>;
+    using Answer = std::function<Reply(const Request&)>;
     ~Listener();
     // Error text, "" on success.
     std::string listen(const Address& address);

@@ -2,6 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
 namespace capstan::launcher {
 namespace {
 
@@ -70,6 +80,71 @@ INSTANTIATE_TEST_SUITE_P(
             "huge_length", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nx", true, 0, ""},
         ReplyRow{"garbage", "SSH-2.0-x\r\n\r\n", true, 0, ""}),
     [](const auto& row) { return row.param.name; });
+
+// A steward on a Unix socket, in a directory with a name of `length` letters.
+class UnixSteward {
+public:
+    explicit UnixSteward(std::size_t length)
+        : directory_(testing::TempDir() + std::to_string(::getpid()) + std::string(length, 'd')) {
+        ::mkdir(directory_.c_str(), 0700);
+        const int parent = ::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        const std::string path = "/proc/self/fd/" + std::to_string(parent) + "/s.sock";
+        std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+        fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+        EXPECT_EQ(::listen(fd_, 1), 0);
+        ::close(parent);
+    }
+    ~UnixSteward() {
+        ::close(fd_);
+        ::unlink(path().c_str());
+        ::rmdir(directory_.c_str());
+    }
+    std::string path() const { return directory_ + "/s.sock"; }
+    // Takes one request and answers it.
+    std::string serve(std::string_view answer) const {
+        const int peer = ::accept(fd_, nullptr, nullptr);
+        std::array<char, 1024> buffer;
+        const ssize_t got = ::recv(peer, buffer.data(), buffer.size(), 0);
+        EXPECT_EQ(::send(peer, answer.data(), answer.size(), 0),
+                  static_cast<ssize_t>(answer.size()));
+        ::close(peer);
+        return std::string(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    }
+
+private:
+    const std::string directory_;
+    int fd_{-1};
+};
+
+class UnixSockets : public testing::TestWithParam<std::size_t> {};
+TEST_P(UnixSockets, AreReachedWhateverTheLengthOfTheirPath) {
+    const UnixSteward steward(GetParam());
+    Fetch fetch;
+    fetch.start({{}, 0, steward.path()}, "/config", "secret", Time{});
+    Reply reply;
+    EXPECT_FALSE(fetch.step(POLLOUT, Time{}, reply));
+    EXPECT_EQ(steward.serve("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"),
+              "GET /config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+              "Authorization: Bearer secret\r\n\r\n");
+    ASSERT_TRUE(fetch.step(POLLIN, Time{}, reply));
+    EXPECT_EQ(reply.status, 200);
+    EXPECT_EQ(reply.body, "x");
+}
+INSTANTIATE_TEST_SUITE_P(HttpLite, UnixSockets, testing::Values(1, 200));
+
+TEST(HttpLite, SaysWhyAUnixSocketIsNotReached) {
+    for (const std::string& directory : {std::string("nothing"), std::string(200, 'n')}) {
+        Fetch fetch;
+        fetch.start({{}, 0, testing::TempDir() + directory + "/s.sock"}, "/config", "", Time{});
+        Reply reply;
+        ASSERT_TRUE(fetch.step(POLLHUP, Time{}, reply));
+        EXPECT_EQ(reply.status, 0);
+        EXPECT_EQ(reply.body, "connect: No such file or directory");
+    }
+}
 
 }  // namespace
 }  // namespace capstan::launcher

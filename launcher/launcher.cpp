@@ -19,6 +19,11 @@
 #include <vector>
 
 namespace capstan::launcher {
+namespace {
+
+constexpr std::size_t kTokenBytesMin = 16;  // with its scheme; a shorter one is no token
+
+}  // namespace
 
 Launcher::Launcher(Options options)
     : options_(std::move(options)),
@@ -27,7 +32,29 @@ Launcher::Launcher(Options options)
       fsm_(read_small_file(marker_path_),
            std::to_string(::getpid()) + "-" + std::to_string(::time(nullptr))) {}
 
-Reply Launcher::answer(std::string_view method, std::string_view path) {
+std::string Launcher::token() const {
+    std::string token = read_small_file(options_.run_dir + "/token");
+    while (!token.empty() && token.back() == '\n') {
+        token.pop_back();
+    }
+    return token;
+}
+
+// The port is open to the pod's network, and these two end or restart a member.
+bool Launcher::is_steward(std::string_view authorization) const {
+    const std::string expected = "Bearer " + token();
+    if (expected.size() != authorization.size() || expected.size() < kTokenBytesMin) {
+        return false;
+    }
+    unsigned difference = 0;  // takes the same time wherever they differ
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        difference |= static_cast<unsigned char>(expected[i] ^ authorization[i]);
+    }
+    return difference == 0;
+}
+
+Reply Launcher::answer(const Request& request) {
+    const std::string_view path = request.path;
     if (path == "/readyz") {
         const std::string why = fsm_.why_not_ready();
         return why.empty() ? Reply{200, "ready\n"} : Reply{503, why + "\n"};
@@ -35,8 +62,12 @@ Reply Launcher::answer(std::string_view method, std::string_view path) {
     if (path == "/healthz") {
         return {200, "ok\n"};
     }
-    if ((path == "/stop" || path == "/restart") && method != "POST") {
+    const bool change = path == "/stop" || path == "/restart";
+    if (change && request.method != "POST") {
         return {405, "use POST\n"};
+    }
+    if (change && !is_steward(request.authorization)) {
+        return {401, "send \"Authorization: Bearer\" with the token of the run directory\n"};
     }
     if (path == "/stop") {
         perform(fsm_.on_terminate("terminated"));
@@ -88,14 +119,9 @@ void Launcher::perform(const Actions& actions) {
     const Time now = std::chrono::steady_clock::now();
     for (const Action& action : actions) {
         switch (action.kind) {
-            case Action::Kind::get: {
-                std::string token = read_small_file(options_.run_dir + "/token");
-                while (!token.empty() && token.back() == '\n') {
-                    token.pop_back();
-                }
-                steward_.start(options_.steward, action.text, token, now);
+            case Action::Kind::get:
+                steward_.start(options_.steward, action.text, token(), now);
                 break;
-            }
             case Action::Kind::check_health:
                 health_.start(options_.etcd_client, "/health", "", now);
                 break;
@@ -193,9 +219,7 @@ int Launcher::run() {
                 reply.status == 200 && reply.body.find("\"true\"") != std::string::npos;
             perform(fsm_.on_health(healthy, ::access(learner_path_.c_str(), F_OK) == 0));
         }
-        listener_.step(entries, now, [this](std::string_view method, std::string_view path) {
-            return answer(method, path);
-        });
+        listener_.step(entries, now, [this](const Request& request) { return answer(request); });
         if (timer_ && now >= *timer_) {
             timer_.reset();
             perform(fsm_.on_timer());

@@ -28,7 +28,9 @@ private:
     void spawn(const std::string& configuration);
     void on_signals();
     void reap();
-    Reply answer(std::string_view method, std::string_view path);
+    Reply answer(const Request& request);
+    std::string token() const;  // of the run directory: the steward's, for both directions
+    bool is_steward(std::string_view authorization) const;
     int poll_timeout(Time now) const;
 
     Options options_;

@@ -56,15 +56,26 @@ Actions LauncherFsm::pause_and_retry(std::string reason) {
     return {log(std::move(reason)), timer(delay)};
 }
 
+Actions LauncherFsm::steward_silent(int status, std::string_view why) {
+    const std::string code = status == 0 ? "" : " (HTTP " + std::to_string(status) + ")";
+    waiting_for_ = "the steward" + code;
+    if (++silent_ != kSilentMax) {
+        return {timer(kPollPeriod)};
+    }
+    return {log("the steward in this pod does not answer" + code + ": " +
+                std::string(trim(why.substr(0, kReasonBytesMax))) +
+                "; etcd is not started before it does, its log says why"),
+            timer(kPollPeriod)};
+}
+
 Actions LauncherFsm::on_reply(int status, std::string_view body) {
     const bool answered = status >= 200 && status < 300;
     switch (state_) {
         case State::starting_run:
             if (!answered) {
-                waiting_for_ = status == 0 ? "the steward"
-                                           : "the steward (HTTP " + std::to_string(status) + ")";
-                return {timer(kPollPeriod)};
+                return steward_silent(status, body);
             }
+            silent_ = 0;
             state_ = State::polling;
             waiting_for_ = "initialisation of the member";
             return {get("/initialization/status?run=" + run_ + "-" + std::to_string(run_number_))};

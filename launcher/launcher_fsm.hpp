@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,8 @@ namespace capstan::launcher {
 
 // steward's answer to "initialised yet?"
 inline constexpr std::chrono::milliseconds kPollPeriod{200};
+inline constexpr int kSilentMax = 50;  // tries in vain, 10 s, before that is logged
+inline constexpr std::size_t kReasonBytesMax = 512;
 // after a failed initialisation; doubles
 inline constexpr std::chrono::milliseconds kFailurePauseFirst{500};
 inline constexpr std::chrono::milliseconds kFailurePauseMax{10'000};
@@ -74,10 +77,12 @@ private:
     Action get(std::string path);
     Actions begin_run();
     Actions pause_and_retry(std::string reason);
+    Actions steward_silent(int status, std::string_view why);
 
     State state_{State::starting_run};
     std::string run_;
     int run_number_{0};
+    int silent_{0};  // tries to reach the steward since it last answered
     bool last_exit_clean_;
     bool healthy_{false};
     bool marker_present_;

@@ -46,6 +46,23 @@ INSTANTIATE_TEST_SUITE_P(LauncherFsm,
                                          ModeRow{"garbage", "xyz", "full"}),
                          [](const auto& row) { return row.param.name; });
 
+TEST(LauncherFsm, SaysOnceThatTheStewardIsSilent) {
+    LauncherFsm fsm("", "r");
+    fsm.start();
+    std::string said;
+    for (int i = 1; i <= 2 * kSilentMax; ++i) {
+        const Actions actions = fsm.on_reply(0, "connect: No such file or directory");
+        const Action* line = find(actions, Kind::log);
+        EXPECT_EQ(line != nullptr, i == kSilentMax) << i;
+        said += line == nullptr ? "" : line->text;
+        EXPECT_NE(find(actions, Kind::set_timer), nullptr);
+    }
+    EXPECT_EQ(
+        said,
+        "the steward in this pod does not answer: connect: No such file or directory; etcd is "
+        "not started before it does, its log says why");
+}
+
 TEST(LauncherFsm, WalksFromStewardToRunningEtcd) {
     LauncherFsm fsm("", "r");
     EXPECT_EQ(fsm.start().at(0).kind, Kind::get);

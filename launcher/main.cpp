@@ -19,7 +19,8 @@ namespace {
 
 constexpr const char* kHelp =
     R"(capstan-launcher run      run etcd as the steward of this member says
-  --steward=http://HOST:PORT  the steward (default http://127.0.0.1:8080); HOST is numeric or in /etc/hosts
+  --steward=unix:PATH         the steward (default: steward.sock in the run directory), or
+  --steward=http://HOST:PORT  HOST is numeric or in /etc/hosts
   --listen-port=PORT          own /readyz, POST /stop, POST /restart (default 9095)
   --etcd-port=PORT            etcd's client port, for the health check (default 2379)
   --etcd=PATH                 etcd's program (default /usr/local/bin/etcd; env CAPSTAN_ETCD overrides)
@@ -31,7 +32,7 @@ capstan-launcher install PATH   copy this program to PATH, mode 0755
 capstan-launcher --version | --help
 
 On Kubernetes the containers of a pod share 127.0.0.1 and the launcher listens on all addresses. Where they do not,
-set POD_IP and CAPSTAN_POD_MAP: the launcher then uses POD_IP for all three.
+set POD_IP and CAPSTAN_POD_MAP: the launcher then uses POD_IP.
 )";
 
 // Copies this program to `path` through a temporary file beside it. Exit code.

@@ -31,8 +31,13 @@ std::string find_in_hosts(std::string_view host) {
     return {};
 }
 
-// "http://HOST:PORT". In a shared pod address (`pod_ip` set) only the port counts.
+// "unix:PATH" or "http://HOST:PORT". In a shared pod address (`pod_ip` set) only the port counts.
 bool parse_steward(std::string_view text, const char* pod_ip, Address& out) {
+    constexpr std::string_view kUnix = "unix:";
+    if (text.substr(0, kUnix.size()) == kUnix) {
+        out = {{}, 0, std::string(text.substr(kUnix.size()))};
+        return !out.socket.empty();
+    }
     constexpr std::string_view kScheme = "http://";
     const std::size_t colon = text.rfind(':');
     if (text.substr(0, kScheme.size()) != kScheme || colon == std::string_view::npos ||
@@ -95,12 +100,15 @@ bool read_options(int argc, char** argv, Options& options) {
     const char* pod_ip =
         std::getenv("CAPSTAN_POD_MAP") == nullptr ? nullptr : std::getenv("POD_IP");
     if (pod_ip != nullptr) {
-        options.steward.host = options.listen.host = options.etcd_client.host = pod_ip;
+        options.listen.host = options.etcd_client.host = pod_ip;
     }
     for (int i = 2; i < argc; ++i) {
         if (!parse_option(argv[i], pod_ip, options)) {
             return false;
         }
+    }
+    if (options.steward.socket.empty() && options.steward.port == 0) {
+        options.steward.socket = options.run_dir + "/steward.sock";
     }
     return true;
 }

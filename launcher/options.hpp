@@ -8,7 +8,7 @@
 namespace capstan::launcher {
 
 struct Options {
-    Address steward{"127.0.0.1", 8080};
+    Address steward;  // without --steward: steward.sock in run_dir
     Address listen{"", 9095};
     Address etcd_client{"127.0.0.1", 2379};
     std::string etcd{"/usr/local/bin/etcd"};

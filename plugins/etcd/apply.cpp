@@ -1,5 +1,7 @@
 #include "plugins/etcd/apply.hpp"
 
+#include "plugins/etcd/api_token.hpp"
+
 #include <charconv>
 
 namespace capstan::etcd {
@@ -29,6 +31,8 @@ Result<void> carry_out_step(Call& call, const World& world, const Step& step) {
             auto created = call.client().create(step.gvk.to_string(), step.object);
             return !created && created.error().code == Code::exists ? Result<void>(ok()) : created;
         }
+        case Step::Kind::create_token:
+            return create_api_token(call, step.object, world.etcd.metadata.uid);
         case Step::Kind::remove: return remove_child(call, world, step);
         case Step::Kind::patch: {
             auto patched = call.client().patch_json(step.gvk.to_string(), step.key, step.object);

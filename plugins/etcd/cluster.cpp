@@ -174,26 +174,38 @@ std::string missing_secret(const api::CaSecretReference& ca,
                                                          : "";
 }
 
+// A block of client, server and CA. `why`: what the client pair, which the CRD does not ask for, is
+// needed for.
+std::optional<Refusal> incomplete(std::string_view block,
+                                  const std::optional<api::TlsConfig>& tls,
+                                  std::string_view why) {
+    if (!tls) {
+        return std::nullopt;
+    }
+    const std::string lacks = missing_secret(
+        tls->tls_ca_secret_ref, tls->server_tls_secret_ref, tls->client_tls_secret_ref);
+    if (!lacks.empty()) {
+        return Refusal{"TLSIncomplete", std::string(block) + "." + lacks + " is missing"};
+    }
+    if (!tls->client_tls_secret_ref) {
+        return Refusal{"TLSIncomplete",
+                       std::string(block) + ".clientTLSSecretRef is missing; " + std::string(why)};
+    }
+    return std::nullopt;
+}
+
 std::optional<Refusal> refused_tls(const api::EtcdSpec& spec,
                                    const std::vector<api::EtcdMember>& members) {
-    if (spec.backup.tls) {
-        return Refusal{"TLSNotSupported",
-                       "spec.backup.tls asks for TLS, which this version cannot set up yet for the "
-                       "sidecar's own port"};
-    }
-    const auto& client = spec.etcd.client_url_tls;
     const auto& peer = spec.etcd.peer_url_tls;
-    const std::string client_lacks = client ? missing_secret(client->tls_ca_secret_ref,
-                                                             client->server_tls_secret_ref,
-                                                             client->client_tls_secret_ref)
-                                            : "";
-    if (!client_lacks.empty()) {
-        return Refusal{"TLSIncomplete", "spec.etcd.clientUrlTls." + client_lacks + " is missing"};
+    if (auto why = incomplete("spec.etcd.clientUrlTls",
+                              spec.etcd.client_url_tls,
+                              "the steward needs a client pair to talk to its member")) {
+        return why;
     }
-    if (client && !client->client_tls_secret_ref) {
-        return Refusal{"TLSIncomplete",
-                       "spec.etcd.clientUrlTls.clientTLSSecretRef is missing; the steward needs a "
-                       "client pair to talk to its member"};
+    if (auto why = incomplete("spec.backup.tls",
+                              spec.backup.tls,
+                              "the stewards need a client pair to talk to the leading one")) {
+        return why;
     }
     const std::string peer_lacks =
         peer ? missing_secret(peer->tls_ca_secret_ref, peer->server_tls_secret_ref, {}) : "";

@@ -80,12 +80,15 @@ struct Cluster {
     bool automount_token{true};
 
     bool client_tls() const { return etcd->spec.etcd.client_url_tls.has_value(); }
+    bool backup_tls() const { return etcd->spec.backup.tls.has_value(); }
     bool peer_tls() const { return etcd->spec.etcd.peer_url_tls.has_value(); }
     std::string client_scheme() const { return client_tls() ? "https://" : "http://"; }
     std::string peer_scheme() const { return peer_tls() ? "https://" : "http://"; }
     std::string client_service() const { return name + "-client"; }
     std::string peer_service() const { return name + "-peer"; }
     std::string config_map() const { return name + "-config"; }
+    // Secret with the token of the stewards' API; without TLS of that API only.
+    std::string api_token() const { return name + "-api-token"; }
     std::string role() const { return "druid.gardener.cloud:etcd:" + name; }
     std::string local_host() const { return name + "-local"; }
 

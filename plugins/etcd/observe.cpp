@@ -45,6 +45,18 @@ Result<void> observe_stateful_set(Call& call, World& world) {
     return ok();
 }
 
+Result<void> observe_config_map(Call& call, World& world) {
+    const api::ObjectMeta& meta = world.etcd.metadata;
+    auto object = call.cache().get_value("ConfigMap", {meta.ns, meta.name + "-config"});
+    if (!object) {
+        return object.error().code == Code::not_found ? Result<void>(ok()) : fail(object.error());
+    }
+    const json::View map(object.value());
+    const auto steward = json::parse(map["data"]["steward.yaml"].string_or("{}"));
+    world.api_token_named = steward && json::View(steward.value())["apiTokenSecret"].present();
+    return ok();
+}
+
 Result<void> observe_children(Call& call, World& world) {
     const api::ObjectMeta& meta = world.etcd.metadata;
     std::vector<Child> others;
@@ -99,6 +111,7 @@ Result<std::optional<World>> observe(Call& call, const ObjectKey& key) {
     world.sha256_context = &call.host();
     CAPSTAN_TRY(observe_members(call, world));
     CAPSTAN_TRY(observe_stateful_set(call, world));
+    CAPSTAN_TRY(observe_config_map(call, world));
     if (world.etcd.metadata.deleting()) {
         CAPSTAN_TRY(observe_children(call, world));
     }

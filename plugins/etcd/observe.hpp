@@ -27,6 +27,8 @@ struct World {
     std::vector<api::EtcdMember> members;  // controlled by this Etcd, by name
     // spec.replicas of its StatefulSet; nullopt: there is none
     std::optional<std::int32_t> set_replicas;
+    // the ConfigMap names the Secret of the stewards' token, which was made before it
+    bool api_token_named{false};
     // filled only while the Etcd is being deleted; the StatefulSet first
     std::vector<Child> children;
     bool member_gate{false};

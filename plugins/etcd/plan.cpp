@@ -184,6 +184,15 @@ Plan deletion_plan(const World& world) {
     return plan;
 }
 
+// One that is there cannot be seen, since nobody may list Secrets: the ConfigMap, which is applied
+// after it, tells. A new spec and a person who asks make it again where it is gone.
+bool needs_api_token(const World& world, const Cluster& cluster) {
+    const auto& status = world.etcd.status;
+    const bool known = world.api_token_named && status &&
+                       status->observed_generation == world.etcd.metadata.generation;
+    return !cluster.backup_tls() && (!known || asked_for(world.etcd));
+}
+
 Result<std::vector<std::string>> target_hashes(const World& world, const Cluster& cluster) {
     std::vector<std::string> hashes;
     for (const Member& member : cluster.members) {
@@ -221,6 +230,10 @@ Result<Plan> spec_plan(const World& world, const Cluster& cluster) {
     apply("POD_DISRUPTION_BUDGET", pod_disruption_budget(cluster));
     apply("CLIENT_SERVICE", client_service(cluster));
     apply("PEER_SERVICE", peer_service(cluster));
+    if (needs_api_token(world, cluster)) {
+        plan.steps.push_back(
+            child_step(Step::Kind::create_token, "API_TOKEN", api_token_secret(cluster)));
+    }
     apply("CONFIGMAP", config_map(cluster, targets));
     apply("STATEFULSET", stateful_set(cluster));
     remove_surplus_members(world, cluster, plan.steps);

@@ -19,10 +19,11 @@ inline constexpr std::chrono::seconds kLookAgain{10};
 
 struct Step {
     enum class Kind : std::uint8_t {
-        apply,   // server-side apply of `object`
-        create,  // POST of `object`; one that is there already is fine
-        remove,  // delete `key`, if it is controlled by our Etcd
-        patch,   // JSON patch `object` of the Etcd itself
+        apply,         // server-side apply of `object`
+        create,        // POST of `object`; one that is there already is fine
+        remove,        // delete `key`, if it is controlled by our Etcd
+        patch,         // JSON patch `object` of the Etcd itself
+        create_token,  // create_api_token() of `object`
     };
     Kind kind{Kind::apply};
     std::string code;  // suffix of the error code: "STATEFULSET"

@@ -37,7 +37,7 @@ Plan plan_of(const World& world, const Settings& settings = {}) {
 
 // "apply StatefulSet main" and so on, in order.
 std::vector<std::string> names(const std::vector<Step>& steps) {
-    static constexpr std::string_view kVerbs[] = {"apply", "create", "remove", "patch"};
+    static constexpr std::string_view kVerbs[] = {"apply", "create", "remove", "patch", "token"};
     std::vector<std::string> out;
     for (const Step& step : steps) {
         out.push_back(std::string(kVerbs[static_cast<std::size_t>(step.kind)]) + " " +
@@ -70,6 +70,10 @@ void carry_out(World& world, const Plan& plan) {
     for (const Step& done : plan.steps) {
         if (done.code == "FINALIZER") {
             world.etcd.metadata.finalizers = {std::string(kFinalizer)};
+        } else if (done.gvk.kind == "ConfigMap") {
+            const auto text = json::View(done.object)["data"]["steward.yaml"].string_or("");
+            const auto steward = json::parse(text);
+            world.api_token_named = steward.value().find("apiTokenSecret") != nullptr;
         } else if (done.gvk.kind == "StatefulSet") {
             world.set_replicas =
                 static_cast<std::int32_t>(json::View(done.object)["spec"]["replicas"].int_or(-1));
@@ -121,6 +125,7 @@ TEST(EtcdPlan, MakesEveryChildOfANewEtcdInOrder) {
         "apply PodDisruptionBudget main",
         "apply Service main-client",
         "apply Service main-peer",
+        "token Secret main-api-token",
         "apply ConfigMap main-config",
         "apply StatefulSet main",
     };
@@ -141,6 +146,28 @@ TEST(EtcdPlan, AnUnchangedEtcdGivesTheSameStatusAndOnlyApplies) {
     }));
     EXPECT_TRUE(again.last.empty());
     EXPECT_FALSE(again.again);
+}
+
+TEST(EtcdPlan, MakesTheTokenOfTheStewardsOnlyWhenItMayBeMissing) {
+    World world = world_of(3);
+    const std::string token = "token Secret main-api-token";
+    carry_out(world, plan_of(world));
+    settle(world);
+    EXPECT_FALSE(has(plan_of(world).steps, token));
+    world.api_token_named = false;
+    EXPECT_TRUE(has(plan_of(world).steps, token)) << "a crash before the ConfigMap";
+    world.api_token_named = true;
+    world.etcd.metadata.generation = 2;
+    EXPECT_TRUE(has(plan_of(world).steps, token)) << "a new spec";
+    carry_out(world, plan_of(world));
+    world.etcd.metadata.annotations[std::string(kAnnotationOperation)] = "reconcile";
+    EXPECT_TRUE(has(plan_of(world).steps, token)) << "a person asks";
+    auto& tls = world.etcd.spec.backup.tls.emplace();
+    tls.tls_ca_secret_ref.name = "ca";
+    tls.server_tls_secret_ref.name = "server";
+    tls.client_tls_secret_ref = api::SecretReference{"client", {}};
+    world.api_token_named = false;
+    EXPECT_FALSE(has(plan_of(world).steps, token)) << "with TLS nobody needs it";
 }
 
 struct RefusedRow {
@@ -195,7 +222,15 @@ INSTANTIATE_TEST_SUITE_P(
                    "ERR_SPEC_NOT_SUPPORTED"},
         RefusedRow{"backup_tls",
                    [](World& w) { w.etcd.spec.backup.tls.emplace(); },
-                   "TLSNotSupported",
+                   "TLSIncomplete",
+                   "ERR_SPEC_NOT_SUPPORTED"},
+        RefusedRow{"backup_tls_without_a_client_pair",
+                   [](World& w) {
+                       auto& tls = w.etcd.spec.backup.tls.emplace();
+                       tls.tls_ca_secret_ref.name = "ca";
+                       tls.server_tls_secret_ref.name = "server";
+                   },
+                   "TLSIncomplete",
                    "ERR_SPEC_NOT_SUPPORTED"},
         RefusedRow{"backup_store_of_another_provider",
                    [](World& w) { w.etcd.spec.backup.store.emplace().provider = "gcp"; },

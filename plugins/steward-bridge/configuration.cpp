@@ -95,6 +95,8 @@ Result<Configuration> Configuration::parse(std::string_view text, const std::str
     out.heartbeat = *heartbeat;
     CAPSTAN_TRY(out.client_tls, parse_tls(view["tls"]["client"]));
     CAPSTAN_TRY(out.peer_tls, parse_tls(view["tls"]["peer"]));
+    CAPSTAN_TRY(out.backup_tls, parse_tls(view["tls"]["backup"]));
+    out.api_token_secret = view["apiTokenSecret"].string_or("");
     out.api_port = static_cast<std::uint16_t>(view["ports"]["api"].int_or(8080));
     CAPSTAN_TRY(read_defragmentation(view, out));
     for (const json::Member& each : view["members"].object()) {

@@ -53,8 +53,10 @@ struct Configuration {
     std::vector<std::string> member_names;  // of the whole cluster, sorted
     std::string config_hash;
     std::optional<TlsGroup> client_tls, peer_tls;
-    json::Value etcd;    // complete etcd configuration of this member
-    json::Value backup;  // of the Etcd: where backups are, null without
+    std::optional<TlsGroup> backup_tls;  // of this steward's own API
+    std::string api_token_secret;        // key "token" in it; "": the cluster has none
+    json::Value etcd;                    // complete etcd configuration of this member
+    json::Value backup;                  // of the Etcd: where backups are, null without
 
     // `text`: value of the ConfigMap key. Errors: invalid, with the field's path.
     static Result<Configuration> parse(std::string_view text, const std::string& member);

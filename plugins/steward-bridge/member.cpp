@@ -88,6 +88,22 @@ BackupReport Member::backup_report() const {
     return backup_report_;
 }
 
+void Member::set_api_report(ApiReport report) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (api_report_ == report) {
+            return;
+        }
+        api_report_ = std::move(report);
+    }
+    wake_.notify();
+}
+
+ApiReport Member::api_report() const {
+    const std::lock_guard lock(mutex_);
+    return api_report_;
+}
+
 std::optional<EtcdStatus> Member::status() const {
     const std::lock_guard lock(mutex_);
     return status_;

@@ -28,10 +28,16 @@ struct BackupReport {
     std::string reason, message;  // of the trouble; empty: none
 };
 
+// Of the API's own TLS.
+struct ApiReport {
+    std::string reason, message;  // of the trouble; empty: none
+    friend bool operator==(const ApiReport&, const ApiReport&) = default;
+};
+
 class Member {
 public:
     Member(const HostTables& host, Identity identity)
-        : identity_(std::move(identity)), wake_(host), beat_(host) {}
+        : identity_(std::move(identity)), wake_(host), beat_(host), api_wake_(host) {}
 
     const Identity& identity() const noexcept { return identity_; }
     // What the plugin itself is told, for every cluster. [startup]
@@ -40,6 +46,7 @@ public:
 
     Token& wake() noexcept { return wake_; }  // something changed: the member service looks again
     Token& beat() noexcept { return beat_; }  // new facts: the heartbeat goes out at once
+    Token& api_wake() noexcept { return api_wake_; }  // the API service looks again
 
     // A launcher asks for an initialisation; asking again for the same run changes nothing.
     void request_run(RunRequest request);
@@ -68,6 +75,9 @@ public:
     void set_backup_report(BackupReport report);  // wakes the member service
     BackupReport backup_report() const;
 
+    void set_api_report(ApiReport report);  // a new one wakes the member service
+    ApiReport api_report() const;
+
     // For client URLs of etcd: authority and client pair. Empty without TLS.
     void set_client_tls(HttpTls tls);
     HttpTls client_tls() const;
@@ -81,7 +91,7 @@ public:
 private:
     const Identity identity_;
     json::Value plugin_config_;  // constant once the services run
-    Token wake_, beat_;
+    Token wake_, beat_, api_wake_;
     OnStatus on_status_;   // constant once the services run
     Snapshots snapshots_;  // likewise
     mutable std::mutex mutex_;
@@ -91,6 +101,7 @@ private:
     std::optional<std::string> etcd_config_;
     std::optional<EtcdStatus> status_;
     BackupReport backup_report_;
+    ApiReport api_report_;
     HttpTls client_tls_;
     std::optional<api::Defragmentation> defragmentation_;
     std::optional<std::vector<EtcdAlarm>> alarms_;

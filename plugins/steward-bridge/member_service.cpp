@@ -15,6 +15,7 @@ constexpr std::string_view kMemberGvk = "druid.gardener.cloud/v1alpha1/EtcdMembe
 constexpr std::string_view kMemberGk = "druid.gardener.cloud/EtcdMember";
 constexpr std::string_view kConfigHashAnnotation = "druid.gardener.cloud/config-hash";
 constexpr std::string_view kSnapshotsTaken = "SnapshotsTaken";
+constexpr std::string_view kApiServed = "ApiServed";
 
 // The gateway answers, and what it says is that etcd hung up on it.
 bool needs_client_usage(const Error& error) {
@@ -289,9 +290,13 @@ void MemberService::follow_configuration(Call& call) {
     }
     auto base =
         map.value().url("http://127.0.0.1:" + std::to_string(configuration.value().launcher_port));
+    // The launcher takes no orders from others.
+    const auto token = read_file(map.value().path(member_.identity().run_dir) + "/token");
+    const std::string line = token ? token.value() : std::string();
     HttpRequest request;
     request.method = "POST";
     request.url = (base ? base.value() : std::string()) + "/restart";
+    request.headers = {{"authorization", "Bearer " + line.substr(0, line.find('\n'))}};
     const auto answer = call.http().send(request);
     if (answer && answer.value().status == 200) {
         requested_hash_ = wanted;
@@ -309,6 +314,8 @@ void MemberService::report(Call& call) {
     const BackupReport backups = member_.backup_report();
     status_.backups(backups.snapshots);
     status_.condition(kSnapshotsTaken, backups.reason, backups.message, now);
+    const ApiReport api = member_.api_report();
+    status_.condition(kApiServed, api.reason, api.message, now);
     status_.defragmentation(member_.defragmentation(), now);
     if (const auto alarms = member_.alarms()) {
         status_.alarms(*alarms, now);

@@ -1,4 +1,5 @@
 // steward-bridge: the sidecar of one etcd member.
+#include "plugins/steward-bridge/api/api_service.hpp"
 #include "plugins/steward-bridge/api/routes.hpp"
 #include "plugins/steward-bridge/api/snapshotter_access.hpp"
 #include "plugins/steward-bridge/commands/backup_command.hpp"
@@ -14,13 +15,13 @@
 namespace capstan::steward {
 namespace {
 
-// Wakes the member service when its EtcdMember or its configuration changes; the
-// service does the work.
+// Wakes the services when the EtcdMember or its configuration changes; they do the work.
 class Waker final : public Controller {
 public:
     explicit Waker(Member& member) noexcept : member_(member) {}
     Outcome reconcile(Call&, const Request&) override {
         member_.wake().notify();
+        member_.api_wake().notify();
         return Outcome::done();
     }
 
@@ -43,11 +44,28 @@ Role role_of(const std::optional<EtcdStatus>& status) {
     return status->leader ? Role::leader : status->learner ? Role::learner : Role::follower;
 }
 
+// Of the cluster's tokens: configured, of this machine (local mode), and out of the Etcd's Secret.
+std::vector<std::string> token_files(const ApiConfig& api,
+                                     const PodMap& map,
+                                     const Identity& identity) {
+    std::vector<std::string> files;
+    for (const std::string& file : {api.token_file, map.steward_token_file()}) {
+        if (!file.empty()) {
+            files.push_back(file);
+        }
+    }
+    files.push_back(cluster_token_file(map, identity));
+    return files;
+}
+
 // What services and routes share.
 struct Steward {
-    Steward(const HostTables& host, Identity identity, std::string token, ApiConfig api)
+    Steward(const HostTables& host,
+            Identity identity,
+            std::string token,
+            std::vector<std::string> token_files)
         : member(host, std::move(identity)),
-          access(std::move(token), std::move(api.token_file)),
+          access(std::move(token), std::move(token_files)),
           snapshotter(host),
           snapshots(snapshotter),
           defragmenter(host, member) {}
@@ -71,12 +89,9 @@ Result<void> make_plugin(Setup& setup) {
     if (!defaults) {
         return fail(with_context(defaults.error(), "configuration of steward-bridge"));
     }
-    CAPSTAN_TRY(ApiConfig api, ApiConfig::parse(json::View(setup.config())));
-    if (api.token_file.empty()) {
-        api.token_file = map.steward_token_file();
-    }
-    const PeerTlsFiles peer_tls = api.peer_tls;
-    auto steward = std::make_shared<Steward>(setup.host(), identity, token, std::move(api));
+    CAPSTAN_TRY(const ApiConfig api, ApiConfig::parse(json::View(setup.config())));
+    auto steward =
+        std::make_shared<Steward>(setup.host(), identity, token, token_files(api, map, identity));
     Member& member = steward->member;
     member.set_plugin_config(setup.config());
     Snapshotter& snapshotter = steward->snapshotter;
@@ -87,6 +102,7 @@ Result<void> make_plugin(Setup& setup) {
                           [&snapshotter] { return snapshotter.at_rest(); }});
     setup.controller("member", std::make_unique<Waker>(member));
     setup.service("member", std::make_unique<MemberService>(member));
+    setup.service("api", std::make_unique<ApiService>(member, api.peer_tls));
     setup.service("heartbeat", std::make_unique<Heartbeat>(member));
     setup.service("snapshotter",
                   std::make_unique<SnapshotService>(
@@ -94,8 +110,9 @@ Result<void> make_plugin(Setup& setup) {
     setup.service(
         "maintenance",
         std::make_unique<MaintenanceService>(setup.host(), member, steward->defragmenter));
-    add_routes(setup,
-               {&member, &steward->access, &steward->snapshots, &steward->defragmenter, peer_tls});
+    add_routes(
+        setup,
+        {&member, &steward->access, &steward->snapshots, &steward->defragmenter, api.peer_tls});
     setup.own(steward);
     return ok();
 }

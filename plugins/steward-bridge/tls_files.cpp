@@ -10,16 +10,15 @@
 #include <utility>
 
 namespace capstan::steward {
-namespace {
 
-// "https://main-local:2379" -> "main-local": what the certificate is checked against, also where
-// an address takes the name's place.
 std::string host_of(std::string_view url) {
     const std::size_t scheme = url.find("://");
     const std::size_t start = scheme == std::string_view::npos ? 0 : scheme + 3;
     const std::size_t end = std::min(url.find_first_of(":/", start), url.size());
     return std::string(url.substr(start, end - start));
 }
+
+namespace {
 
 Result<std::string> text_of(const json::Value& secret,
                             const std::string& name,
@@ -71,51 +70,59 @@ std::optional<HttpTls> files_of(const Configuration& configuration, const std::s
 
 }  // namespace
 
-Result<void> TlsFiles::write_group(Call& call,
-                                   const TlsGroup& group,
-                                   const std::string& directory,
-                                   HttpTls* client) {
+Result<std::string> read_secret(Call& call,
+                                const std::string& ns,
+                                const std::string& name,
+                                const std::string& key) {
+    CAPSTAN_TRY(const json::Value secret, call.client().get_value("v1/Secret", {ns, name}));
+    return text_of(secret, name, key);
+}
+
+Result<HttpTls> write_tls_group(Call& call,
+                                const std::string& ns,
+                                const TlsGroup& group,
+                                const std::string& directory) {
     std::error_code error;
     std::filesystem::create_directories(directory, error);
     if (error) {
         return fail(Code::unavailable, directory + ": " + error.message());
     }
     const auto secret = [&](const std::string& name) {
-        return call.client().get_value("v1/Secret", {member_.identity().ns, name});
+        return call.client().get_value("v1/Secret", {ns, name});
     };
-    CAPSTAN_TRY(const json::Value authority, secret(group.ca_secret));
-    CAPSTAN_TRY(const std::string ca, text_of(authority, group.ca_secret, group.ca_key));
+    HttpTls client;
+    CAPSTAN_TRY(client.ca_pem, read_secret(call, ns, group.ca_secret, group.ca_key));
     CAPSTAN_TRY(const json::Value server, secret(group.server_secret));
     CAPSTAN_TRY(const std::string certificate, text_of(server, group.server_secret, "tls.crt"));
     CAPSTAN_TRY(const std::string key, text_of(server, group.server_secret, "tls.key"));
-    // Certificate and key of one renewal: a reader between the two sees a pair that does not fit
-    // for a moment, which a new connection survives.
-    CAPSTAN_TRY(write_changed(directory + "/ca.crt", ca));
-    CAPSTAN_TRY(write_changed(directory + "/tls.key", key));
-    CAPSTAN_TRY(write_changed(directory + "/tls.crt", certificate));
-    if (client == nullptr) {
-        return ok();
-    }
-    client->ca_pem = ca;
     if (!group.client_secret.empty()) {
         CAPSTAN_TRY(const json::Value pair, secret(group.client_secret));
-        CAPSTAN_TRY(client->certificate_pem, text_of(pair, group.client_secret, "tls.crt"));
-        CAPSTAN_TRY(client->key_pem, text_of(pair, group.client_secret, "tls.key"));
-        CAPSTAN_TRY(write_changed(directory + "/client.key", client->key_pem));
-        CAPSTAN_TRY(write_changed(directory + "/client.crt", client->certificate_pem));
+        CAPSTAN_TRY(client.certificate_pem, text_of(pair, group.client_secret, "tls.crt"));
+        CAPSTAN_TRY(client.key_pem, text_of(pair, group.client_secret, "tls.key"));
     }
-    return ok();
+    // Certificate and key of one renewal: a reader between the two sees a pair that does not fit
+    // for a moment, which a new connection survives.
+    CAPSTAN_TRY(write_changed(directory + "/ca.crt", client.ca_pem));
+    if (!client.certificate_pem.empty()) {
+        CAPSTAN_TRY(write_changed(directory + "/client.key", client.key_pem));
+        CAPSTAN_TRY(write_changed(directory + "/client.crt", client.certificate_pem));
+    }
+    CAPSTAN_TRY(write_changed(directory + "/tls.key", key));
+    CAPSTAN_TRY(write_changed(directory + "/tls.crt", certificate));
+    return client;
 }
 
 Result<HttpTls> TlsFiles::read_all(Call& call,
                                    const Configuration& configuration,
                                    const std::string& directory) {
+    const std::string& ns = member_.identity().ns;
     HttpTls client;
     if (configuration.client_tls) {
-        CAPSTAN_TRY(write_group(call, *configuration.client_tls, directory + "/client", &client));
+        CAPSTAN_TRY(client,
+                    write_tls_group(call, ns, *configuration.client_tls, directory + "/client"));
     }
     if (configuration.peer_tls) {
-        CAPSTAN_TRY(write_group(call, *configuration.peer_tls, directory + "/peer", nullptr));
+        CAPSTAN_TRY(write_tls_group(call, ns, *configuration.peer_tls, directory + "/peer"));
     }
     return client;
 }

@@ -11,11 +11,30 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 namespace capstan::steward {
 
 // How soon a renewed Secret reaches etcd.
 inline constexpr std::chrono::seconds kSecretsPeriod{30};
+
+// "https://main-local:2379" -> "main-local": what certificates are checked against, also where an
+// address takes the name's place.
+std::string host_of(std::string_view url);
+
+// The value of a Secret's key. Errors: those of the API; not_found, invalid: name Secret and key.
+Result<std::string> read_secret(Call& call,
+                                const std::string& ns,
+                                const std::string& name,
+                                const std::string& key);
+
+// Writes ca.crt, tls.key, tls.crt and, of a client pair, client.key and client.crt where they
+// differ. What a client of this kind of connection needs, without server_name. Errors: as of
+// read_secret; unavailable: the directory.
+Result<HttpTls> write_tls_group(Call& call,
+                                const std::string& ns,
+                                const TlsGroup& group,
+                                const std::string& directory);
 
 class TlsFiles {
 public:
@@ -33,10 +52,6 @@ private:
     Result<HttpTls> read_all(Call& call,
                              const Configuration& configuration,
                              const std::string& directory);
-    Result<void> write_group(Call& call,
-                             const TlsGroup& group,
-                             const std::string& directory,
-                             HttpTls* client);
     Member& member_;
     MonotonicTime next_{};
     std::string last_problem_;

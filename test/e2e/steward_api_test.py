@@ -26,9 +26,28 @@ ROTATION_SECONDS = 90  # certificates are read every 10 s
 ALARM_SECONDS = 120  # alarms are read every 30 s
 
 
+class UnixConnection(http.client.HTTPConnection):
+    """To the socket at a path, however long the path."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=30)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        directory = os.open(self.path.parent, os.O_PATH)
+        try:
+            self.sock.connect(f"/proc/self/fd/{directory}/{self.path.name}")
+        finally:
+            os.close(directory)
+
+
 def ask(address, path, method="GET", token=None, context=None):
-    """Status, headers and body."""
-    if context:
+    """Status, headers and body; `address` is HOST:PORT or the path of a socket."""
+    if isinstance(address, pathlib.Path):
+        connection = UnixConnection(address)
+    elif context:
         connection = http.client.HTTPSConnection(address, context=context, timeout=30)
     else:
         connection = http.client.HTTPConnection(address, timeout=30)
@@ -57,7 +76,7 @@ class Steward(Operator):
         self.environment = {
             "POD_NAME": "main-0", "POD_NAMESPACE": "default", "POD_IP": ADDRESS, "CAPSTAN_POD_MAP": str(pod_map),
             "CAPSTAN_ETCD_NAME": "main", "CAPSTAN_MEMBER_NAME": "main-0", "CAPSTAN_CONFIGMAP_NAME": "main-config",
-            "CAPSTAN_API_PORT": "0", "CAPSTAN_API_LOCAL_PORT": "0", "CAPSTAN_RUN_DIR": str(self.run_dir)}
+            "CAPSTAN_API_PORT": "0", "CAPSTAN_RUN_DIR": str(self.run_dir)}
         outer = self
 
         class WithProfile:
@@ -73,8 +92,12 @@ class Steward(Operator):
 
         super().__init__(WithProfile, directory.write("steward.yaml", HEAD + config.format(**tls_files)), kubeconfig)
 
-    def address(self, message="serving plugin routes"):
-        return f"{ADDRESS}:{self.await_logged(message)[0]['port']}"
+    def address(self):
+        return f"{ADDRESS}:{self.await_logged('serving plugin routes over TLS')[0]['port']}"
+
+    @property
+    def socket(self):
+        return self.run_dir / "steward.sock"
 
     @property
     def token(self):
@@ -180,8 +203,9 @@ class OneMember(unittest.TestCase):
         again = json.loads(ask(self.api, "/defragment", context=context_of(self.pki.ca))[2])
         self.assertEqual(again, done)
 
-    def test_4_tokens_at_the_plain_door_and_over_tls(self):
-        near = self.steward.address("serving plugin routes to this pod")
+    def test_4_tokens_at_the_socket_of_the_launcher_and_over_tls(self):
+        near = self.steward.socket
+        self.assertEqual(os.stat(near).st_mode & 0o777, 0o600)
         self.assertEqual(ask(near, "/healthz")[0], 200)
         for token in (None, "", "wrong", self.steward.token[:-1]):
             self.assertEqual(ask(near, "/defragment", token=token)[0], 401, token)

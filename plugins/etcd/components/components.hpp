@@ -19,6 +19,8 @@ json::Value member_lease(const Cluster& cluster, const Member& member);
 json::Value pod_disruption_budget(const Cluster& cluster);
 json::Value client_service(const Cluster& cluster);
 json::Value peer_service(const Cluster& cluster);
+// Without its token: that one is random, and given by who creates it (api_token.hpp).
+json::Value api_token_secret(const Cluster& cluster);
 // `hashes`: of each member's configuration, in the order of cluster.members.
 json::Value config_map(const Cluster& cluster, const std::vector<std::string>& hashes);
 // Without the annotation create-as-learner: that one is given by the POST that creates a

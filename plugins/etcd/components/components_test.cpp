@@ -98,6 +98,7 @@ const std::set<std::string> kRoleDifferences = {
     "/rules/1/verbs/4",
     "/rules/2/resources/0",
     "/rules/2/resourceNames",
+    "/rules/3",  // Secrets by name: of TLS, or the token of the stewards
 };
 
 struct ChildRow {
@@ -290,9 +291,51 @@ TEST(StewardConfig, NamesTheSecretsAndFilesOfTls) {
     EXPECT_TRUE(config["peer-transport-security"]["client-cert-auth"].bool_or(false));
     const json::Value rights = role(loaded->cluster);
     const json::View rule = json::View(rights)["rules"][3];
-    EXPECT_EQ(json::dump(*rule["resourceNames"].value()),
-              R"(["client-ca","client-server","client-pair","peer-ca","peer-server"])");
+    EXPECT_EQ(
+        json::dump(*rule["resourceNames"].value()),
+        R"(["client-ca","client-server","client-pair","peer-ca","peer-server","trio-api-token"])");
     EXPECT_EQ(json::dump(*rule["verbs"].value()), R"(["get"])");
+}
+
+TEST(StewardConfig, OfTheApiHasTlsOrAToken) {
+    auto loaded = load_cluster("M02");
+    const json::Value plain_map = config_map(loaded->cluster, hashes_of(loaded->cluster));
+    const json::Value plain_set = stateful_set(loaded->cluster);
+    const auto document = [](const json::Value& map) {
+        return json::parse(json::View(map)["data"]["steward.yaml"].string_or("")).value();
+    };
+    EXPECT_EQ(*document(plain_map).find("apiTokenSecret"), json::Value("trio-api-token"));
+    EXPECT_EQ(*document(plain_map).find("tls"), json::object());
+
+    auto& tls = loaded->etcd.spec.backup.tls.emplace();
+    tls.tls_ca_secret_ref = {{}, "backup-ca", {}};
+    tls.server_tls_secret_ref = {"backup-server", {}};
+    tls.client_tls_secret_ref = api::SecretReference{"backup-client", {}};
+    const json::Value map = config_map(loaded->cluster, hashes_of(loaded->cluster));
+    EXPECT_EQ(document(map).find("apiTokenSecret"), nullptr);
+    const json::Value want = {{"caSecret", "backup-ca"},
+                              {"caKey", "ca.crt"},
+                              {"serverSecret", "backup-server"},
+                              {"clientSecret", "backup-client"}};
+    EXPECT_EQ(*document(map).find("tls")->find("backup"), want);
+    const json::Value rights = role(loaded->cluster);
+    EXPECT_EQ(json::dump(*json::View(rights)["rules"][3]["resourceNames"].value()),
+              R"(["backup-ca","backup-server","backup-client"])");
+    EXPECT_EQ(stateful_set(loaded->cluster), plain_set) << "no pod is restarted for it";
+    EXPECT_EQ(
+        restart_relevant(member_config(loaded->cluster, loaded->cluster.members[0])),
+        restart_relevant(*document(plain_map).find("members")->find("trio-0")->find("config")))
+        << "nor etcd";
+}
+
+TEST(ApiTokenSecret, IsTheEtcdsAndHasNoTokenYet) {
+    auto loaded = load_cluster("M02");
+    const json::Value secret = api_token_secret(loaded->cluster);
+    const json::View view(secret);
+    EXPECT_EQ(view["metadata"]["name"].string_or(""), "trio-api-token");
+    EXPECT_TRUE(view["metadata"]["ownerReferences"][0]["controller"].bool_or(false));
+    EXPECT_TRUE(view["immutable"].bool_or(false));
+    EXPECT_FALSE(view["data"].present() || view["stringData"].present());
 }
 
 TEST(StewardConfig, GrowingTheClusterLeavesTheHashOfAMemberAlone) {

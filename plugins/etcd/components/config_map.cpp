@@ -32,6 +32,12 @@ json::Value tls_of(const api::EtcdSpec& spec) {
     if (const auto& peer = spec.etcd.peer_url_tls) {
         tls.set("peer", tls_group(peer->tls_ca_secret_ref, peer->server_tls_secret_ref, {}));
     }
+    if (const auto& backup = spec.backup.tls) {
+        tls.set("backup",
+                tls_group(backup->tls_ca_secret_ref,
+                          backup->server_tls_secret_ref,
+                          backup->client_tls_secret_ref));
+    }
     return tls;
 }
 
@@ -48,7 +54,7 @@ json::Value steward_config(const Cluster& cluster, const std::vector<std::string
                         {"config", member_config(cluster, cluster.members[i])},
                     });
     }
-    return {
+    json::Value config = {
         {"apiVersion", "config.capstan.dev/v1alpha1"},
         {"kind", "StewardConfiguration"},
         {"etcd",
@@ -74,6 +80,10 @@ json::Value steward_config(const Cluster& cluster, const std::vector<std::string
         {"members", members},
         {"tls", tls_of(cluster.etcd->spec)},
     };
+    if (!cluster.backup_tls()) {
+        config.set("apiTokenSecret", cluster.api_token());
+    }
+    return config;
 }
 
 }  // namespace

@@ -10,19 +10,27 @@ void add_name(json::Value& names, const std::optional<std::string>& name) {
     }
 }
 
-// The Secrets that the spec names for TLS.
-json::Value tls_secrets(const api::EtcdSpec& spec) {
-    json::Value names = json::list();
-    if (const auto& client = spec.etcd.client_url_tls) {
-        add_name(names, client->tls_ca_secret_ref.name);
-        add_name(names, client->server_tls_secret_ref.name);
-        add_name(
-            names,
-            client->client_tls_secret_ref ? client->client_tls_secret_ref->name : std::nullopt);
+void add_names(json::Value& names, const std::optional<api::TlsConfig>& tls) {
+    if (tls) {
+        const auto& client = tls->client_tls_secret_ref;
+        add_name(names, tls->tls_ca_secret_ref.name);
+        add_name(names, tls->server_tls_secret_ref.name);
+        add_name(names, client ? client->name : std::nullopt);
     }
+}
+
+// The Secrets that the spec names for TLS, and the token of the stewards.
+json::Value secrets_of(const Cluster& cluster) {
+    const api::EtcdSpec& spec = cluster.etcd->spec;
+    json::Value names = json::list();
+    add_names(names, spec.etcd.client_url_tls);
     if (const auto& peer = spec.etcd.peer_url_tls) {
         add_name(names, peer->tls_ca_secret_ref.name);
         add_name(names, peer->server_tls_secret_ref.name);
+    }
+    add_names(names, spec.backup.tls);
+    if (!cluster.backup_tls()) {
+        names.push_back(cluster.api_token());
     }
     return names;
 }
@@ -57,15 +65,12 @@ json::Value role(const Cluster& cluster) {
         {"resourceNames", json::list({cluster.config_map()})},
         {"verbs", json::list({"get", "list", "watch"})},
     });
-    json::Value secrets = tls_secrets(cluster.etcd->spec);
-    if (!secrets.if_array()->empty()) {
-        rules.push_back({
-            {"apiGroups", json::list({""})},
-            {"resources", json::list({"secrets"})},
-            {"resourceNames", secrets},
-            {"verbs", json::list({"get"})},
-        });
-    }
+    rules.push_back({
+        {"apiGroups", json::list({""})},
+        {"resources", json::list({"secrets"})},
+        {"resourceNames", secrets_of(cluster)},  // never empty
+        {"verbs", json::list({"get"})},
+    });
     return {
         {"apiVersion", "rbac.authorization.k8s.io/v1"},
         {"kind", "Role"},

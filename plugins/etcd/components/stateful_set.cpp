@@ -62,7 +62,6 @@ json::Value etcd_container(const Cluster& cluster) {
          json::list({
              "run",
              "--etcd=/usr/local/bin/etcd",
-             "--steward=http://" + cluster.local_host() + ":" + std::to_string(cluster.api_port),
              "--run-dir=" + std::string(kRunDir),
              "--data-dir=" + std::string(kDataDir),
              "--exit-marker=" + std::string(kDataMount) + "/exit_code",

@@ -2,6 +2,8 @@
 
 #include "plugins/steward-bridge/files.hpp"
 
+#include <algorithm>
+
 namespace capstan::steward {
 namespace {
 
@@ -12,6 +14,12 @@ std::string trimmed(std::string text) {
         text.pop_back();
     }
     return text;
+}
+
+std::string token_of(const std::string& file) {
+    auto text = read_file(file);
+    std::string token = text ? trimmed(std::move(text).value()) : std::string();
+    return token.size() < kTokenBytesMin ? std::string() : token;
 }
 
 Denial no_token(const Caller& caller, bool tls) {
@@ -56,16 +64,16 @@ bool is_loopback_peer(std::string_view remote) noexcept {
             remote.remove_prefix(7);
         }
     }
-    return remote.starts_with("127.") || remote.starts_with("::1]");
+    return remote == "unix" || remote.starts_with("127.") || remote.starts_with("::1]");
 }
 
 std::string Access::cluster_token() const {
-    if (token_file_.empty()) {
-        return {};
+    for (const std::string& file : token_files_) {
+        if (std::string token = token_of(file); !token.empty()) {
+            return token;
+        }
     }
-    auto text = read_file(token_file_);
-    std::string token = text ? trimmed(std::move(text).value()) : std::string();
-    return token.size() < kTokenBytesMin ? std::string() : token;
+    return {};
 }
 
 bool Access::knows(std::string_view authorization) const {
@@ -74,7 +82,10 @@ bool Access::knows(std::string_view authorization) const {
         return false;
     }
     const std::string_view given = authorization.substr(kScheme.size());
-    return equals_secret(own_token_, given) || equals_secret(cluster_token(), given);
+    return equals_secret(own_token_, given) ||
+           std::any_of(token_files_.begin(), token_files_.end(), [given](const std::string& file) {
+               return equals_secret(token_of(file), given);
+           });
 }
 
 std::optional<Denial> Access::check(RouteKind kind, const Caller& caller) const {
@@ -85,8 +96,7 @@ std::optional<Denial> Access::check(RouteKind kind, const Caller& caller) const 
         return Denial{403,
                       "NotOnLoopback",
                       "plain HTTP is answered on loopback only, this came from " +
-                          std::string(caller.remote) +
-                          "; give listeners.api.tls a certificate and the backup CA"};
+                          std::string(caller.remote) + "; set spec.backup.tls of the Etcd"};
     }
     if (caller.certified || (caller.tls && kind == RouteKind::read) ||
         knows(caller.authorization)) {

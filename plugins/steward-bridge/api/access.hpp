@@ -1,7 +1,7 @@
 // Who may use the steward's HTTP API.
 //
 // Over TLS a verified client certificate of the backup CA opens everything, and what only reads
-// needs none. Over plain HTTP only loopback is answered, with a bearer token: this steward's own
+// needs none. Over plain HTTP only this pod is answered, with a bearer token: this steward's own
 // (file "token" of the run directory) or the cluster's, from a file that a Secret fills. Health and
 // metrics are open. Rules: docs/steward-api.md. Thread: any.
 #pragma once
@@ -12,6 +12,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace capstan::steward {
 
@@ -24,7 +26,7 @@ enum class RouteKind : std::uint8_t {
 // What a request shows of itself.
 struct Caller {
     std::string_view authorization;  // header
-    std::string_view remote;         // "127.0.0.1:40210"
+    std::string_view remote;         // "127.0.0.1:40210", "unix"
     bool tls{false};
     bool certified{false};  // a client certificate of the configured CA
 
@@ -39,26 +41,26 @@ struct Denial {
 
 class Access {
 public:
-    // `own_token`: never empty. `token_file`: of the cluster's token; empty: there is none. It is
-    // read when needed, so a new Secret counts at once.
-    Access(std::string own_token, std::string token_file)
-        : own_token_(std::move(own_token)), token_file_(std::move(token_file)) {}
+    // `own_token`: never empty. `token_files`: of tokens that all stewards of the cluster know.
+    // They are read when needed, so a new one counts at once; one that is not there is no token.
+    Access(std::string own_token, std::vector<std::string> token_files)
+        : own_token_(std::move(own_token)), token_files_(std::move(token_files)) {}
 
     // nullopt: go on.
     std::optional<Denial> check(RouteKind kind, const Caller& caller) const;
-    // What other stewards of this cluster accept; "" when there is no file or it cannot be read.
+    // What other stewards of this cluster accept, of the first file that has one; "": none has.
     std::string cluster_token() const;
 
 private:
     bool knows(std::string_view authorization) const;
 
     const std::string own_token_;
-    const std::string token_file_;
+    const std::vector<std::string> token_files_;
 };
 
 // Takes the same time wherever they differ. An empty secret equals nothing.
 bool equals_secret(std::string_view secret, std::string_view given) noexcept;
-// "127.9.9.9:80", "[::1]:80", "[::ffff:127.0.0.1]:80"
+// "127.9.9.9:80", "[::1]:80", "[::ffff:127.0.0.1]:80", "unix"
 bool is_loopback_peer(std::string_view remote) noexcept;
 
 }  // namespace capstan::steward

@@ -41,7 +41,7 @@ class AccessRows : public ::testing::TestWithParam<Row> {};
 TEST_P(AccessRows, IsAllowedOrSaysWhy) {
     const TokenFile file;
     file.write(std::string(kCluster) + "\n");
-    const Access access(kOwn, file.path());
+    const Access access(kOwn, {file.path()});
     const Row& row = GetParam();
     const auto no = access.check(row.kind, {row.authorization, row.remote, row.tls, row.certified});
     EXPECT_EQ(no ? no->status : 0, row.status);
@@ -69,6 +69,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"own_token", RouteKind::change, false, false, kNear, kGood, 0},
         Row{"cluster_token", RouteKind::change, false, false, kNear, kGoodCluster, 0},
         Row{"a_pod_s_loopback", RouteKind::change, false, false, "127.77.0.9:1", kGood, 0},
+        Row{"launchers_socket", RouteKind::change, false, false, "unix", kGood, 0},
+        Row{"launchers_socket_without_token", RouteKind::read, false, false, "unix", "", 401},
         Row{"ipv6_loopback", RouteKind::change, false, false, "[::1]:4000", kGood, 0},
         Row{"ipv6_from_afar", RouteKind::change, false, false, "[2001:db8::1]:4000", kGood, 403},
         Row{"wrong_token", RouteKind::change, false, false, kNear, kGood + "0", 401},
@@ -90,13 +92,13 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& row) { return row.param.name; });
 
 TEST(Access, WithoutAClusterTokenNothingMatchesIt) {
-    const Access none(kOwn, "");
+    const Access none(kOwn, {});
     const auto ask = [](const Access& access, const std::string& authorization) {
         return !access.check(RouteKind::change, {authorization, kNear, false, false});
     };
     EXPECT_FALSE(ask(none, "Bearer "));
     const TokenFile file;
-    const Access access(kOwn, file.path());
+    const Access access(kOwn, {file.path()});
     EXPECT_FALSE(ask(access, "Bearer ")) << "no file";
     file.write("\n");
     EXPECT_FALSE(ask(access, "Bearer ")) << "an empty file";
@@ -140,6 +142,34 @@ TEST(NetworkBytes, AreSummedOverInterfaces) {
     EXPECT_EQ(parse_network_bytes("").received, 0u);
     EXPECT_NE(network_exposition(bytes).find("\netcdbr_network_transmitted_bytes 2005\n"),
               std::string::npos);
+}
+
+TEST(StewardTlsFiles, AreWhatIsConfiguredElseTheEtcds) {
+    const Identity me{"m-0", "ns", "m", "m-0", "m-config", "/run"};
+    Configuration configuration;
+    configuration.local_endpoint = "http://m-local:2379";
+    EXPECT_TRUE(steward_tls_files({}, configuration, PodMap(), me).ca.empty()) << "plain HTTP";
+    configuration.backup_tls = TlsGroup{"ca", "ca.crt", "server", "client"};
+    const PeerTlsFiles files = steward_tls_files({}, configuration, PodMap(), me);
+    EXPECT_EQ(files.ca, "/run/tls/backup/ca.crt");
+    EXPECT_EQ(files.certificate, "/run/tls/backup/client.crt");
+    EXPECT_EQ(files.key, "/run/tls/backup/client.key");
+    EXPECT_EQ(files.server_name, "m-local");
+    EXPECT_FALSE(read_tls(files)) << "no file, no request: never plain HTTP instead";
+    EXPECT_EQ(steward_tls_files({"/ca", "/c", "/k"}, configuration, PodMap(), me).ca, "/ca");
+}
+
+TEST(Access, TakesTheTokenOfAnyFileAndHandsOnTheFirst) {
+    const TokenFile first, second;
+    const Access access(kOwn, {first.path(), second.path()});
+    const Caller caller{kGoodCluster, kNear, false, false};
+    EXPECT_TRUE(access.check(RouteKind::change, caller));
+    second.write(kCluster);
+    EXPECT_FALSE(access.check(RouteKind::change, caller));
+    EXPECT_EQ(access.cluster_token(), kCluster);
+    first.write("another-token-of-the-cluster");
+    EXPECT_FALSE(access.check(RouteKind::change, caller));
+    EXPECT_EQ(access.cluster_token(), "another-token-of-the-cluster");
 }
 
 }  // namespace

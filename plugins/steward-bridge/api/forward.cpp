@@ -2,7 +2,7 @@
 
 #include "plugins/steward-bridge/api/answer.hpp"
 #include "plugins/steward-bridge/files.hpp"
-#include "plugins/steward-bridge/pod_map.hpp"
+#include "plugins/steward-bridge/tls_files.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -57,16 +57,6 @@ Result<Leader> find_leader(Call& call,
     return fail(std::move(problem));
 }
 
-Result<HttpTls> read_tls(const PeerTlsFiles& files) {
-    HttpTls tls;
-    CAPSTAN_TRY(tls.ca_pem, read_file(files.ca));
-    if (!files.certificate.empty()) {
-        CAPSTAN_TRY(tls.certificate_pem, read_file(files.certificate));
-        CAPSTAN_TRY(tls.key_pem, read_file(files.key));
-    }
-    return tls;
-}
-
 Result<void> check_health(Call& call, const Leader& leader, const HttpTls& tls) {
     HttpRequest request;
     request.url = leader.base + "/healthz";
@@ -85,9 +75,11 @@ Result<HttpResponse> pass_on(Call& call,
                              Exchange& exchange,
                              const Member& member,
                              const Access& access,
-                             const PeerTlsFiles& files) {
-    const bool tls_used = !files.ca.empty();
+                             const PeerTlsFiles& configured) {
     CAPSTAN_TRY(const Configuration configuration, read_configuration(call, member.identity()));
+    CAPSTAN_TRY(const PodMap map, PodMap::load());
+    const PeerTlsFiles files = steward_tls_files(configured, configuration, map, member.identity());
+    const bool tls_used = !files.ca.empty();
     CAPSTAN_TRY(const Leader leader,
                 find_leader(call, configuration, member.client_tls(), tls_used));
     HttpRequest request;
@@ -116,6 +108,35 @@ Result<HttpResponse> pass_on(Call& call,
 }
 
 }  // namespace
+
+std::string api_tls_directory(const PodMap& map, const Identity& identity) {
+    return map.path(identity.run_dir) + "/tls/backup";
+}
+
+PeerTlsFiles steward_tls_files(const PeerTlsFiles& configured,
+                               const Configuration& configuration,
+                               const PodMap& map,
+                               const Identity& identity) {
+    if (!configured.ca.empty() || !configuration.backup_tls) {
+        return configured;
+    }
+    const std::string directory = api_tls_directory(map, identity);
+    return {directory + "/ca.crt",
+            directory + "/client.crt",
+            directory + "/client.key",
+            host_of(configuration.local_endpoint)};
+}
+
+Result<HttpTls> read_tls(const PeerTlsFiles& files) {
+    HttpTls tls;
+    CAPSTAN_TRY(tls.ca_pem, read_file(files.ca));
+    if (!files.certificate.empty()) {
+        CAPSTAN_TRY(tls.certificate_pem, read_file(files.certificate));
+        CAPSTAN_TRY(tls.key_pem, read_file(files.key));
+    }
+    tls.server_name = files.server_name;
+    return tls;
+}
 
 Result<std::string> steward_url(std::string_view client_url, std::uint16_t api_port, bool tls) {
     const std::size_t scheme = client_url.find("://");

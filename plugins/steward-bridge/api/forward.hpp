@@ -7,6 +7,7 @@
 #include "capstan/plugin.hpp"
 #include "plugins/steward-bridge/api/access.hpp"
 #include "plugins/steward-bridge/member.hpp"
+#include "plugins/steward-bridge/pod_map.hpp"
 
 #include <string>
 #include <string_view>
@@ -16,7 +17,18 @@ namespace capstan::steward {
 // Files are read when needed, so that they may rotate. All empty: plain HTTP.
 struct PeerTlsFiles {
     std::string ca, certificate, key;
+    std::string server_name{};  // that the certificate is for; empty: the host of the URL
 };
+// Towards the API of this cluster's stewards, this one included: what the plugin's configuration
+// says (`configured`), else the files of the Etcd's own TLS, whose pair all stewards share.
+PeerTlsFiles steward_tls_files(const PeerTlsFiles& configured,
+                               const Configuration& configuration,
+                               const PodMap& map,
+                               const Identity& identity);
+// Errors: of the files.
+Result<HttpTls> read_tls(const PeerTlsFiles& files);
+// The directory of the API's certificates, as the host's listener knows it.
+std::string api_tls_directory(const PodMap& map, const Identity& identity);
 
 // The base URL of a member's steward: "http://main-1.main-peer:2379" gives
 // "https://main-1.main-peer:8080". Errors: invalid.

@@ -48,7 +48,7 @@ public:
 
 struct Parts {
     explicit Parts(const HostTables& host)
-        : member(host, FakeCluster::identity()), access(kToken, ""), defragmenter(host, member) {}
+        : member(host, FakeCluster::identity()), access(kToken, {}), defragmenter(host, member) {}
     Member member;
     Access access;
     FakeSnapshots snapshots;
