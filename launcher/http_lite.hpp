@@ -1,7 +1,7 @@
 // Just enough HTTP/1.1 for the launcher: one small GET at a time out, three tiny paths in.
 //
 // The launcher sits in etcd's container and must stay below 4 MiB, so it brings no library. Numeric
-// IPv4 and IPv6 addresses and Unix sockets, no TLS (docs/adr/0004), bodies up to kBodyBytesMax.
+// IPv4 and IPv6 addresses and Unix sockets, no TLS (docs/adr/0005), bodies up to kBodyBytesMax.
 // Everything non-blocking, driven by poll(); thread: one.
 #pragma once
 

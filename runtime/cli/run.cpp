@@ -13,7 +13,7 @@ namespace {
 
 // Containers of a pod share 127.0.0.1, except in local mode, where the pod has an address of its
 // own. Without TLS nobody else is listened to; with it all are. The launcher has a socket of its
-// own in either case (docs/adr/0004).
+// own in either case (docs/adr/0005).
 void listen_as_steward(config::OperatorConfig& config) {
     const bool local = environment("CAPSTAN_POD_MAP").has_value();
     const std::string pod_ip = environment("POD_IP").value_or("127.0.0.1");
