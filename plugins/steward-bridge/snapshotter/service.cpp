@@ -20,24 +20,14 @@ namespace {
 constexpr std::chrono::seconds kStoreRetry{10};
 constexpr std::chrono::milliseconds kSyncPeriod{250};
 constexpr std::chrono::seconds kSyncPatience{10};
-constexpr const char* kLocalContainer = "default.bkp";  // of a Local store without a container
 
 // A Local store's directory, where the pod really has it.
 void resolve_directory(SnapshotterConfig& config, const PodMap& map) {
     if (config.store.provider != "Local") {
         return;
     }
-    std::string container = config.store.container;
-    if (container.empty()) {
-        container = process_environment()("STORAGE_CONTAINER");
-    }
-    if (container.empty()) {
-        container = kLocalContainer;
-    }
-    if (!config.home.empty()) {
-        container = config.home + (container.starts_with('/') ? "" : "/") + container;
-    }
-    config.store.container = map.path(container);
+    config.store.container =
+        map.path(local_directory(config.store, config.home, process_environment()));
     config.home.clear();
 }
 

@@ -123,6 +123,12 @@ HttpTls S3Access::tls() const {
     return tls;
 }
 
+HttpTls S3Access::sts_tls() const {
+    HttpTls tls;
+    tls.ca_pem = settings_.sts_endpoint.empty() ? std::string() : settings_.ca_pem;
+    return tls;
+}
+
 Result<Credentials> S3Access::credentials() {
     if (!settings_.keys.access_key.empty()) {
         return settings_.keys;
@@ -182,7 +188,7 @@ Result<std::string> S3Access::ask_sts_once(const std::string& body) {
     request.url += request.url.ends_with('/') ? "" : "/";
     request.headers = {{"content-type", "application/x-www-form-urlencoded"}};
     request.timeout = kStsTimeout;
-    request.tls = tls();
+    request.tls = sts_tls();
     CAPSTAN_TRY(const auto exchange,
                 parts_.transport.open(request, static_cast<std::int64_t>(body.size())));
     CAPSTAN_TRY(exchange->write(body));

@@ -42,6 +42,9 @@ public:
     Result<Credentials> credentials();
 
 private:
+    // Its own: what is said of the store's certificate is not said of Amazon's STS, and the token
+    // that goes there is worth more than what is stored. Always verified.
+    HttpTls sts_tls() const;
     S3Access(const S3Parts& parts, std::string bucket)
         : parts_(parts), bucket_(std::move(bucket)) {}
     Result<void> load();

@@ -245,6 +245,7 @@ public:
     };
     Result<std::unique_ptr<HttpExchange>> open(const HttpRequest& request, std::int64_t) override {
         urls.push_back(request.url);
+        tls = request.tls;
         if (answers.empty()) {
             return fail(Code::unavailable, "connection refused");
         }
@@ -253,6 +254,7 @@ public:
         return std::unique_ptr<HttpExchange>(
             std::make_unique<Exchange>(*this, status, std::move(body)));
     }
+    HttpTls tls;  // of the last request
     void give(const std::string& key, WallTime until) {
         answers.emplace_back(
             200,
@@ -320,6 +322,30 @@ TEST_F(WebIdentity, IsAskedOnceAndBeforeTheKeysEnd) {
     EXPECT_TRUE(access.value().renew());
     sts.give("three", pace.now + 1h);
     EXPECT_EQ(access.value().credentials().value().access_key, "three");
+}
+
+// The web identity token goes to nobody whose certificate is not verified.
+TEST_F(WebIdentity, WhatIsSaidOfTheStoresCertificateIsNotSaidOfSts) {
+    put("insecureSkipVerify", "true");
+    auto access = open();
+    STORE_OK(access);
+    sts.give("one", pace.now + 1h);
+    STORE_OK(access.value().credentials());
+    EXPECT_TRUE(access.value().tls().insecure);
+    EXPECT_FALSE(sts.tls.insecure);
+    std::filesystem::remove(directory + "/insecureSkipVerify");
+    put("trustedCaCert", "roots");
+    access.value().renew();
+    sts.give("two", pace.now + 1h);
+    STORE_OK(access.value().credentials());
+    EXPECT_EQ(access.value().tls().ca_pem, "roots");
+    EXPECT_EQ(sts.tls.ca_pem, "") << "Amazon's has a public certificate";
+    variables["AWS_ENDPOINT_URL_STS"] = "https://sts.test";
+    access.value().renew();
+    sts.give("three", pace.now + 1h);
+    STORE_OK(access.value().credentials());
+    EXPECT_EQ(sts.urls.back(), "https://sts.test/");
+    EXPECT_EQ(sts.tls.ca_pem, "roots") << "one of the store's own";
 }
 
 TEST_F(WebIdentity, OldKeysServeToTheirEndWhenStsIsAway) {

@@ -43,13 +43,10 @@ std::string variable_prefix(StoreRole role) {
     }
 }
 
-Result<std::unique_ptr<ObjectStore>> open_local(std::string container, const StoreParts& parts) {
-    if (!parts.home.empty()) {
-        container = container.empty() ? kLocalContainer : container;
-        container = parts.home + "/" + trimmed_slashes(container);
-    }
-    CAPSTAN_TRY(auto store, LocalStore::open_directory({container, parts.make_directory}));
-    return std::unique_ptr<ObjectStore>(std::move(store));
+std::string container_of(const StoreConfig& config, const Environment& environment) {
+    return config.container.empty()
+               ? environment(variable_prefix(config.role) + "STORAGE_CONTAINER")
+               : config.container;
 }
 
 Result<std::unique_ptr<ObjectStore>> open_s3(const StoreConfig& config,
@@ -142,17 +139,24 @@ Result<bool> StoreConfig::take_flag(std::string_view name, std::string_view valu
     return true;
 }
 
+std::string local_directory(const StoreConfig& config,
+                            std::string_view home,
+                            const Environment& environment) {
+    const std::string container = container_of(config, environment);
+    return home.empty() ? container
+                        : std::string(home) + "/" +
+                              trimmed_slashes(container.empty() ? kLocalContainer : container);
+}
+
 Result<std::unique_ptr<ObjectStore>> open_store(const StoreConfig& config,
                                                 const StoreParts& parts) {
-    const std::string container =
-        config.container.empty()
-            ? parts.environment(variable_prefix(config.role) + "STORAGE_CONTAINER")
-            : config.container;
     if (config.provider == "Local") {
-        return open_local(container, parts);
+        const std::string directory = local_directory(config, parts.home, parts.environment);
+        CAPSTAN_TRY(auto store, LocalStore::open_directory({directory, parts.make_directory}));
+        return std::unique_ptr<ObjectStore>(std::move(store));
     }
     if (config.provider == "S3") {
-        return open_s3(config, container, parts);
+        return open_s3(config, container_of(config, parts.environment), parts);
     }
     if (config.provider.empty()) {
         return fail(Code::invalid, "no storage provider is set, so there are no backups");

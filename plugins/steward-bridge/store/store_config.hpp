@@ -34,6 +34,13 @@ struct StoreConfig {
 // "aws" -> "S3": canonical name of what druid accepts; empty stays empty. Errors: invalid.
 Result<std::string> canonical_provider(std::string_view name);
 
+// The directory of a Local store, from its container or STORAGE_CONTAINER (with the role's prefix).
+// Below `home`, if there is one, also when it begins with a slash, and then "default.bkp" where
+// none is named, as in the sidecar. Whoever opens a store asks this. "": none is named.
+std::string local_directory(const StoreConfig& config,
+                            std::string_view home,
+                            const Environment& environment);
+
 struct StoreParts {
     Environment environment;
     Digests& digests;
