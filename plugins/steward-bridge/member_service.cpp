@@ -327,7 +327,7 @@ void MemberService::report(Call& call) {
             status_.lost();
         }
     }
-    const auto status = status_.due(now);
+    const auto status = status_.due(call.now());
     if (!status) {
         return;
     }
@@ -337,10 +337,14 @@ void MemberService::report(Call& call) {
         {"metadata", {{"name", me.member}, {"namespace", me.ns}}},
         {"status", *status},
     };
+    const MonotonicTime begun = call.now();
     const auto applied = call.client().apply(kMemberGvk, intent, {.subresource = "status"});
     if (applied) {
-        status_.written(now);
-    } else if (applied.error().message != last_problem_) {
+        status_.written(call.now());
+        return;
+    }
+    status_.refused(begun, call.now());
+    if (applied.error().message != last_problem_) {
         last_problem_ = applied.error().message;
         call.log(
             LogLevel::warn, "EtcdMember cannot be written", {{"error", applied.error().message}});

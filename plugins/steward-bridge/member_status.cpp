@@ -27,6 +27,14 @@ bool same_lists(const std::vector<T>& a, const std::vector<T>& b) {
     });
 }
 
+// Their messages may hold times and counts that differ at every look.
+bool same_reasons(const std::vector<api::MemberCondition>& a,
+                  const std::vector<api::MemberCondition>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+        return x.type == y.type && x.status == y.status && x.reason == y.reason;
+    });
+}
+
 bool same_restoration(const api::EtcdMemberStatus& a, const api::EtcdMemberStatus& b) {
     if (!a.last_restoration || !b.last_restoration) {
         return a.last_restoration.has_value() == b.last_restoration.has_value();
@@ -266,7 +274,7 @@ void MemberStatus::alarms(const std::vector<EtcdAlarm>& raised, WallTime now) {
 bool MemberStatus::urgent() const {
     return defragmentation_of(known_) != defragmentation_of(written_) ||
            !same_lists(known_.transitions, written_.transitions) ||
-           !same_lists(known_.conditions, written_.conditions) ||
+           !same_reasons(known_.conditions, written_.conditions) ||
            !same_lists(known_.volume_mismatches, written_.volume_mismatches) ||
            !same_restoration(known_, written_) || known_.id != written_.id ||
            known_.cluster_id != written_.cluster_id || known_.config_hash != written_.config_hash;
@@ -283,9 +291,12 @@ bool MemberStatus::backups_confirmed() const {
                                 known_.snapshots->observed_at != written_.snapshots->observed_at);
 }
 
-std::optional<json::Value> MemberStatus::due(WallTime now) const {
+std::optional<json::Value> MemberStatus::due(MonotonicTime now) const {
+    if (now < not_before_) {
+        return std::nullopt;
+    }
     const bool first = !written_at_.has_value();
-    const auto age = first ? WallTime::duration::max() : now - *written_at_;
+    const auto age = first ? MonotonicTime::max() : now - *written_at_;
     const bool changed = !(facts_of(known_) == facts_of(written_));
     if (urgent() || (changed && age >= kWriteGapMin)) {
         return whole(known_);
@@ -306,9 +317,19 @@ void MemberStatus::lost() {
     written_at_.reset();
 }
 
-void MemberStatus::written(WallTime now) {
+void MemberStatus::written(MonotonicTime now) {
     written_ = known_;
     written_at_ = now;
+    pause_ = {};
+    not_before_ = {};
+}
+
+void MemberStatus::refused(MonotonicTime begun, MonotonicTime now) {
+    pause_ = std::clamp<std::chrono::nanoseconds>(
+        std::max<std::chrono::nanoseconds>(pause_ * 2, (now - begun) * 4),
+        kRefusedFirst,
+        kRefusedMax);
+    not_before_ = now + pause_;
 }
 
 }  // namespace capstan::steward

@@ -17,6 +17,9 @@ namespace capstan::steward {
 inline constexpr std::size_t kTransitionsMax = 10;
 inline constexpr std::size_t kMismatchesMax = 10;  // volumes kept in the status
 inline constexpr std::chrono::seconds kWriteGapMin{5};
+// after writes that failed, doubling; and four times what they took
+inline constexpr std::chrono::seconds kRefusedFirst{1};
+inline constexpr std::chrono::minutes kRefusedMax{2};
 // what readers allow; refreshed after half of it
 inline constexpr std::chrono::minutes kFactsAgeMax{10};
 
@@ -69,8 +72,11 @@ public:
     void alarms(const std::vector<EtcdAlarm>& raised, WallTime now);
 
     // The status to write now, if any.
-    std::optional<json::Value> due(WallTime now) const;
-    void written(WallTime now);
+    std::optional<json::Value> due(MonotonicTime now) const;
+    void written(MonotonicTime now);
+    // A write that took from `begun` until `now` was refused or not answered: the next one waits,
+    // longer each time and the longer it took.
+    void refused(MonotonicTime begun, MonotonicTime now);
     bool reported() const { return written_.observed_at.has_value(); }
     // The object no longer holds what was written: all of it is due again.
     void lost();
@@ -80,7 +86,9 @@ private:
     bool backups_confirmed() const;
     api::EtcdMemberStatus known_;
     api::EtcdMemberStatus written_;
-    std::optional<WallTime> written_at_;
+    std::optional<MonotonicTime> written_at_;
+    std::chrono::nanoseconds pause_{0};  // of the last refusal
+    MonotonicTime not_before_{};
     std::string mismatch_run_;  // the start that last met a foreign volume
 };
 

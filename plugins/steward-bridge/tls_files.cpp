@@ -155,8 +155,11 @@ void TlsFiles::keep_fresh(Call& call, const Configuration& configuration, const 
     if ((!configuration.client_tls && !configuration.peer_tls) || call.now() < next_) {
         return;
     }
-    next_ = call.now() + kSecretsPeriod;
+    const MonotonicTime begun = call.now();
+    next_ = begun + kSecretsPeriod;
     const auto refreshed = refresh(call, configuration, map);
+    // An API that does not answer must not hold up everything else this thread does.
+    next_ = std::max(next_, call.now() + 4 * (call.now() - begun));
     const std::string problem = refreshed ? std::string() : refreshed.error().message;
     if (!problem.empty() && problem != last_problem_) {
         call.log(LogLevel::warn,

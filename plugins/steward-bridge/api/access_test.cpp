@@ -130,6 +130,15 @@ TEST(Forward, TheStewardIsOnTheHostOfTheClientUrl) {
     }
 }
 
+TEST(Forward, SendsNoTokenInClearTextOverTheNetwork) {
+    EXPECT_TRUE(may_carry_token("https://10.0.0.1:8080"));
+    EXPECT_TRUE(may_carry_token("http://127.77.0.9:8080"));
+    EXPECT_TRUE(may_carry_token("http://[::1]:8080"));
+    for (const char* base : {"http://10.0.0.1:8080", "http://127.evil.example:80", "ftp://[::1]"}) {
+        EXPECT_FALSE(may_carry_token(base)) << base;
+    }
+}
+
 TEST(NetworkBytes, AreSummedOverInterfaces) {
     const NetworkBytes bytes = parse_network_bytes(
         "Inter-|   Receive                    |  Transmit\n"

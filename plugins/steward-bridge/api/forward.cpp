@@ -92,6 +92,12 @@ Result<HttpResponse> pass_on(Call& call,
                   (exchange.query().empty() ? std::string() : "?" + exchange.query());
     request.headers = {{std::string(kForwarded), member.identity().member}};
     if (const std::string token = access.cluster_token(); !token.empty()) {
+        if (!may_carry_token(leader.base)) {
+            return fail(Code::forbidden,
+                        "the token of this cluster's stewards is not sent to " + leader.base +
+                            " in clear text, where it would be refused; give the backup API TLS "
+                            "(peerTls)");
+        }
         request.headers.emplace_back("authorization", "Bearer " + token);
     }
     CAPSTAN_TRY(request.body, exchange.body());
@@ -136,6 +142,17 @@ Result<HttpTls> read_tls(const PeerTlsFiles& files) {
     }
     tls.server_name = files.server_name;
     return tls;
+}
+
+bool may_carry_token(std::string_view base) noexcept {
+    constexpr std::string_view kPlain = "http://";
+    if (!base.starts_with(kPlain)) {
+        return base.starts_with("https://");
+    }
+    // An address: a name may lead anywhere.
+    const std::string_view host = base.substr(kPlain.size());
+    return is_loopback_peer(host) &&
+           host.find_first_not_of("0123456789.:[]") == std::string_view::npos;
 }
 
 Result<std::string> steward_url(std::string_view client_url, std::uint16_t api_port, bool tls) {

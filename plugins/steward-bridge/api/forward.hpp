@@ -34,6 +34,9 @@ std::string api_tls_directory(const PodMap& map, const Identity& identity);
 // "https://main-1.main-peer:8080". Errors: invalid.
 Result<std::string> steward_url(std::string_view client_url, std::uint16_t api_port, bool tls);
 
+// May a token be sent to a steward at `base`? Not over the network in clear text.
+bool may_carry_token(std::string_view base) noexcept;
+
 // Always answers.
 void forward_to_leader(Call& call,
                        Exchange& exchange,

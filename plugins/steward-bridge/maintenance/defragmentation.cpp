@@ -62,7 +62,14 @@ Result<api::Defragmentation> Defragmenter::run_alone(Call& call, std::string rea
     const ObjectKey lease{me.ns, configuration.member_names.front()};
     CAPSTAN_TRY(
         take_turn(call, lease, me.member, configuration.defragmentation_timeout + kTurnSpare));
-    auto result = defragment(call, configuration, endpoint, std::move(reason));
+    bool under_way = false;
+    auto result = defragment(call, configuration, endpoint, std::move(reason), under_way);
+    if (under_way) {
+        call.log(LogLevel::warn,
+                 "etcd may still be defragmenting, so the turn is kept until its time",
+                 {{"lease", lease.name}});
+        return result;
+    }
     if (const auto given = give_turn_back(call, lease, me.member); !given) {
         call.log(LogLevel::warn,
                  "the turn to defragment is not given back, it ends by its time",
@@ -74,7 +81,8 @@ Result<api::Defragmentation> Defragmenter::run_alone(Call& call, std::string rea
 Result<api::Defragmentation> Defragmenter::defragment(Call& call,
                                                       const Configuration& configuration,
                                                       const std::string& endpoint,
-                                                      std::string reason) {
+                                                      std::string reason,
+                                                      bool& under_way) {
     Gateway gateway(call, member_.client_tls());
     EtcdMaintenance etcd(gateway);
     CAPSTAN_TRY(const EtcdStatus before, gateway.status(endpoint, kLookTimeout));
@@ -92,6 +100,8 @@ Result<api::Defragmentation> Defragmenter::defragment(Call& call,
     call.log(LogLevel::info, "defragmentation begins", {{"bytes", before.db_size}});
     const MonotonicTime started = call.now();
     Result<void> outcome = etcd.defragment(endpoint, time_for(call, configuration));
+    under_way = !outcome &&
+                (outcome.error().code == Code::timeout || outcome.error().code == Code::cancelled);
     const std::chrono::duration<double> took = call.now() - started;
     seconds_.update({outcome ? "true" : "false", endpoint}, took.count());
     if (outcome) {

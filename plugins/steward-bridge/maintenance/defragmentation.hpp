@@ -33,7 +33,8 @@ private:
     Result<api::Defragmentation> defragment(Call& call,
                                             const Configuration& configuration,
                                             const std::string& endpoint,
-                                            std::string reason);
+                                            std::string reason,
+                                            bool& under_way);  // etcd may still be at it
     Result<void> record(Call& call, api::Defragmentation& done, const Result<void>& outcome);
 
     Member& member_;

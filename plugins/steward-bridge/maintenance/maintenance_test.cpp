@@ -181,6 +181,14 @@ TEST_F(Defragment, AFailureIsRecordedAndTheTurnGivenBack) {
     EXPECT_EQ(g_member->defragmentation()->reason, "TimedOut");
 }
 
+// etcd goes on with it, and another member that begins as well leaves no quorum.
+TEST_F(Defragment, ATimeoutKeepsTheTurn) {
+    boot(1);
+    cluster->defragment_rc = CAPSTAN_E_DEADLINE;
+    EXPECT_FALSE(defragment());
+    EXPECT_TRUE(turn().starts_with("m-0 ")) << turn();
+}
+
 TEST_F(Turn, IsTakenByOneAndEndsByItsTime) {
     boot(3);
     put_turn("m-1 2999-01-01T00:00:00Z");
