@@ -27,22 +27,22 @@ void MemberStart::enter_new(Look& look, const char* reason, const std::string& m
 }
 
 // What cannot be used makes room, without being lost.
-bool MemberStart::set_aside(Look& look) {
+Result<void> MemberStart::set_aside(Look& look) {
     inspected_ = false;
     if (look.facts.data.state == State::missing) {
         std::error_code error;
         std::filesystem::remove_all(look.data_dir + "/member", error);  // empty directories
-        return true;
+        if (error) {
+            return fail(Code::unavailable,
+                        "cannot remove " + look.data_dir + "/member: " + error.message());
+        }
+        return ok();
     }
-    const auto moved = move_aside(look.data_dir, look.call.wall_now());
-    if (!moved) {
-        wait_for(look.call, "DataNotMovable", moved.error().message);
-        return false;
-    }
+    CAPSTAN_TRY(const std::string moved, move_aside(look.data_dir, look.call.wall_now()));
     look.call.log(LogLevel::warn,
                   "data that cannot be used is kept aside",
-                  {{"path", moved.value()}, {"reason", look.facts.data.reason}});
-    return true;
+                  {{"path", moved}, {"reason", look.facts.data.reason}});
+    return ok();
 }
 
 // The data stays where it is until the cluster has answered.
@@ -79,7 +79,8 @@ std::optional<MemberStart::Ended> MemberStart::add_as_learner(Look& look) {
     const ListedMember* own = find_own(*look.list, member_.identity().member, look.peer_urls);
     look.own_id = own == nullptr ? std::string() : own->id;
     look.call.log(LogLevel::info, "added to the cluster as learner", {{"member", look.own_id}});
-    if (!set_aside(look)) {
+    if (const Result<void> moved = set_aside(look); !moved) {
+        wait_for(look.call, "DataNotMovable", moved.error().message);
         return std::nullopt;
     }
     return prepare(look, "learner", true);
@@ -96,16 +97,22 @@ std::optional<MemberStart::Ended> MemberStart::restore(Look& look, const StartDe
     status_.restoration_begins(api::RestorationType::from_snapshot, reason, look.call.wall_now());
     status_.condition(kInitialised, "Restoring", decision.message, look.call.wall_now());
     publish_(look.call);
-    if (!set_aside(look)) {
-        return std::nullopt;
-    }
+    bool movable = true;
+    const auto make_way = [&](const std::string& made) -> Result<void> {
+        // The note first: after a crash the new data is known to be this member's.
+        CAPSTAN_TRY(write_owner_notes(made, member_.identity().member_key()));
+        const Result<void> moved = set_aside(look);
+        movable = moved.has_value();
+        return moved;
+    };
     const auto restored =
         restore_member(look.call,
                        look.configuration,
                        store_of(look.configuration.backup, member_.plugin_config()),
                        look.map,
                        look.data_dir,
-                       look.peer_urls);
+                       look.peer_urls,
+                       make_way);
     const WallTime now = look.call.wall_now();
     if (!restored) {
         if (restored.error().code == Code::cancelled) {
@@ -114,8 +121,11 @@ std::optional<MemberStart::Ended> MemberStart::restore(Look& look, const StartDe
         status_.restoration_ends(false, restored.error().message, now);
         status_.enter(
             MemberState::new_, std::nullopt, "RestorationFailed", restored.error().message, now);
+        const bool full = restored.error().code == Code::overloaded;
         return give_up(look.call,
-                       restored.error().code == Code::overloaded ? "NoSpace" : "RestorationFailed",
+                       !movable ? "DataNotMovable"
+                       : full   ? "NoSpace"
+                                : "RestorationFailed",
                        restored.error().message);
     }
     for (const std::string& warning : restored.value().warnings) {

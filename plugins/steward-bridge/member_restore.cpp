@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <system_error>
+#include <utility>
 
 namespace capstan::steward {
 namespace {
@@ -25,26 +27,15 @@ struct OpenedStore {
     std::unique_ptr<ObjectStore> store;
 };
 
-// A Local store's directory, where the pod really has it.
-std::string directory_of(const StoreConfig& config, const json::View& store, const PodMap& map) {
-    std::string container = config.container;
-    if (container.empty()) {
-        container = process_environment()("STORAGE_CONTAINER");
-    }
-    const std::string_view home = store["home"].string_or("");
-    if (!home.empty()) {
-        container = std::string(home) + (container.starts_with('/') ? "" : "/") + container;
-    }
-    return map.path(container);
-}
-
 Result<std::unique_ptr<OpenedStore>> open_backups(Call& call,
                                                   const json::Value& store,
                                                   const PodMap& map) {
     auto opened = std::make_unique<OpenedStore>(call);
     CAPSTAN_TRY(opened->config, StoreConfig::parse_spec(json::View(store)));
     if (opened->config.provider == "Local") {
-        opened->config.container = directory_of(opened->config, json::View(store), map);
+        // where the pod really has it
+        opened->config.container = map.path(local_directory(
+            opened->config, json::View(store)["home"].string_or(""), process_environment()));
     }
     StoreParts parts{
         process_environment(), opened->digests, opened->transport, opened->pace, {}, false};
@@ -66,7 +57,10 @@ Result<void> check_room(const SnapshotListing& listing, const std::string& data_
     const SnapshotRecord* const full = chosen ? chosen.value().history.newest_full() : nullptr;
     const std::uint64_t needed = full != nullptr ? 2 * full->bytes : 0;
     if (free_bytes(data_directory) < needed) {
-        remove_aside(data_directory, 1);
+        // What is still in its place is the newest copy.
+        std::error_code error;
+        const bool holds_data = std::filesystem::exists(data_directory + "/member/snap/db", error);
+        remove_aside(data_directory, holds_data ? 0 : 1);
     }
     const std::uint64_t room = free_bytes(data_directory);
     if (room < needed) {
@@ -112,7 +106,8 @@ Result<RestoreReport> restore_member(Call& call,
                                      const json::Value& store,
                                      const PodMap& map,
                                      const std::string& data_directory,
-                                     const std::vector<std::string>& peer_urls) {
+                                     const std::vector<std::string>& peer_urls,
+                                     BeforePublishing before_publishing) {
     const json::View etcd(configuration.etcd);
     CAPSTAN_TRY(const std::string_view name, etcd["name"].as_string());
     std::string initial_cluster;
@@ -124,8 +119,13 @@ Result<RestoreReport> restore_member(Call& call,
         make_cluster(
             name, initial_cluster, etcd["initial-cluster-token"].string_or("etcd-cluster")));
     CAPSTAN_TRY(const auto opened, open_backups(call, store, map));
-    CAPSTAN_TRY(const SnapshotListing listing,
-                list_snapshots(*opened->store, opened->config.prefix));
+    auto listed = list_snapshots(*opened->store, opened->config.prefix);
+    if (!listed) {
+        Error error = listed.error();  // a store that is busy is no volume without room
+        error.code = error.code == Code::overloaded ? Code::unavailable : error.code;
+        return fail(std::move(error));
+    }
+    const SnapshotListing& listing = listed.value();
     CAPSTAN_TRY(check_room(listing, data_directory));
     RestoreOptions options;
     options.work_directory =
@@ -133,6 +133,7 @@ Result<RestoreReport> restore_member(Call& call,
     options.quota_bytes = static_cast<std::uint64_t>(
         std::max<std::int64_t>(etcd["quota-backend-bytes"].int_or(0), 0));
     options.cancelled = [&call] { return call.cancelled(); };
+    options.before_publishing = std::move(before_publishing);
     StoreObjects objects(*opened->store);
     return restore(listing, objects, opened->digests, cluster, data_directory, options);
 }

@@ -7,6 +7,7 @@
 #include "plugins/steward-bridge/restore/restoration.hpp"
 #include "plugins/steward-bridge/start_plan.hpp"
 
+#include <functional>
 #include <string>
 
 namespace capstan {
@@ -19,6 +20,8 @@ namespace capstan::steward {
 // it (both as etcd-backup-restore's `snapstoreConfig`); null when neither names a provider.
 json::Value store_of(const json::Value& backup, const json::Value& plugin_config);
 
+using BeforePublishing = std::function<Result<void>(const std::string& made)>;
+
 struct StoreLook {
     StartFacts::Store store{StartFacts::Store::none};
     std::string problem;  // for unreachable
@@ -26,13 +29,15 @@ struct StoreLook {
 // `store`: of store_of().
 StoreLook look_at_store(Call& call, const json::Value& store, const PodMap& map);
 
-// Makes `data_directory`, which must hold nothing, for one member under `peer_urls`. Errors: of
+// Makes `data_directory` for one member under `peer_urls`. What it holds stays until all of the new
+// data is on the disk; then `before_publishing` (of RestoreOptions) moves it away. Errors: of
 // restore(); overloaded: the volume has no room (says how much is needed).
 Result<RestoreReport> restore_member(Call& call,
                                      const Configuration& configuration,
                                      const json::Value& store,
                                      const PodMap& map,
                                      const std::string& data_directory,
-                                     const std::vector<std::string>& peer_urls);
+                                     const std::vector<std::string>& peer_urls,
+                                     BeforePublishing before_publishing);
 
 }  // namespace capstan::steward

@@ -1,6 +1,7 @@
 #include "plugins/steward-bridge/member_service.hpp"
 #include "plugins/steward-bridge/bolt/writer.hpp"
 #include "plugins/steward-bridge/data/data_aside.hpp"
+#include "plugins/steward-bridge/data/data_directory.hpp"
 #include "plugins/steward-bridge/data/data_owner.hpp"
 #include "plugins/steward-bridge/files.hpp"
 #include "plugins/steward-bridge/restore/mvcc.hpp"
@@ -9,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -90,7 +92,8 @@ protected:
         }
         const json::Value document = {
             {"apiVersion", "config.capstan.dev/v1alpha1"},
-            {"etcd", {{"replicas", 3}}},
+            {"etcd", {{"replicas", replicas_}}},
+            {"backup", backup_},
             {"endpoints",
              {{"local", "http://c:2379"}, {"service", json::list({"http://service:2379"})}}},
             {"dataDir", data_},
@@ -184,7 +187,22 @@ protected:
         return std::string(json::View(config_)[key].string_or(""));
     }
 
+    // Alone, with backups in a directory.
+    void put_backups(std::string_view of) {
+        const char* data = std::getenv("CAPSTAN_TEST_DATA");
+        ASSERT_NE(data, nullptr);
+        fs::copy(std::string(data) + "/" + std::string(of),
+                 root_ + "/store",
+                 fs::copy_options::recursive);
+        replicas_ = 1;
+        backup_ = {{"snapstoreConfig", {{"provider", "Local"}, {"container", root_ + "/store"}}}};
+        put_configuration();
+        cluster_.down = {"a", "b", "c"};
+    }
+
     std::string root_, data_;
+    std::int64_t replicas_{3};
+    json::Value backup_{json::object()};
     capstan::testing::FakeHost host_;
     TestCluster cluster_;
     Steward steward_;
@@ -224,7 +242,7 @@ TEST_F(MemberServiceTest, KeepsDamagedDataAsideUntilItVotes) {
     EXPECT_EQ(cluster_.changes, (Texts{"remove 3", "add c", "promote 100"}));
     ASSERT_EQ(list_aside(data_).size(), 1U);  // the older one went when the new data worked
     EXPECT_TRUE(fs::exists(list_aside(data_).front() + "/snap/db"));
-    EXPECT_EQ(read_owner_notes(data_).note, "n/m-2");
+    EXPECT_EQ(read_owner_notes(data_).value().note, "n/m-2");
 }
 
 TEST_F(MemberServiceTest, RemovesNobodyWithoutAQuorumOfOthers) {
@@ -252,6 +270,86 @@ TEST_F(MemberServiceTest, IsNotStartedWhileItWaitsForItsConfiguration) {
     EXPECT_EQ(waits_for(), "ConfigurationUnreadable");
     EXPECT_EQ(reasons(), (Texts{"ClusterJoined", "DetectedPreviousUncleanExit"}));
 }
+
+TEST_F(MemberServiceTest, CountsOnlyThoseWhoAnswer) {
+    put_member(false, true);
+    cluster_.deaf.insert("b");
+    host_.at(host_.now() + seconds(20), [this] {
+        EXPECT_TRUE(cluster_.changes.empty());
+        EXPECT_EQ(waits_for(), "NoQuorumWithoutMember");
+        cluster_.deaf.clear();
+    });
+    run_for(seconds(40));
+    EXPECT_EQ(cluster_.changes, (Texts{"remove 3", "add c", "promote 100"}));
+}
+
+TEST_F(MemberServiceTest, CountsAMemberOnceWhoseverUrlLeadsToIt) {
+    put_member(false, true);
+    cluster_.members[1].leads_to = "a";
+    run_for(seconds(20));
+    EXPECT_TRUE(cluster_.changes.empty());
+    EXPECT_EQ(waits_for(), "NoQuorumWithoutMember");
+}
+
+TEST_F(MemberServiceTest, WaitsForDataThatCannotBeRead) {
+    put_member(false, true);
+    make_data();
+    const std::string database = data_ + "/member/snap/db";
+    fs::rename(database, root_ + "/db");
+    fs::create_symlink(database, database);
+    host_.at(host_.now() + seconds(20), [&] {
+        EXPECT_EQ(waits_for(), "DataUnreadable");
+        fs::remove(database);
+        fs::rename(root_ + "/db", database);
+    });
+    run_for(seconds(40));
+    EXPECT_TRUE(cluster_.changes.empty());
+    EXPECT_TRUE(list_aside(data_).empty());
+    EXPECT_EQ(steward_.member->run_state("r"), RunState::successful);
+}
+
+TEST_F(MemberServiceTest, ARestorationReplacesDamagedDataAndKeepsIt) {
+    put_backups("backups/gzip-members");
+    put_member(false, true);
+    make_data();
+    fs::resize_file(data_ + "/member/snap/db", 4096);
+    run_for(seconds(5));
+    EXPECT_EQ(steward_.member->run_state("r"), RunState::successful);
+    ASSERT_EQ(list_aside(data_).size(), 1U);
+    EXPECT_EQ(fs::file_size(list_aside(data_).front() + "/snap/db"), 4096U);
+    EXPECT_EQ(inspect_data_directory(data_, Depth::full).state, DataDirectory::State::valid);
+    EXPECT_EQ(read_owner_notes(data_).value().note, "n/m-2");
+    EXPECT_EQ(reasons().back(), "DBCorruptionDetected");
+}
+
+TEST_F(MemberServiceTest, ARestorationThatFailsHasMovedNothing) {
+    put_backups("backups-malformed/full-bit-flip");
+    put_member(false, true);
+    make_data();
+    fs::resize_file(data_ + "/member/snap/db", 4096);
+    run_for(seconds(5));
+    EXPECT_EQ(steward_.member->run_state("r"), RunState::failed);
+    EXPECT_EQ(waits_for(), "RestorationFailed");
+    EXPECT_TRUE(list_aside(data_).empty());
+    EXPECT_EQ(fs::file_size(data_ + "/member/snap/db"), 4096U);
+}
+
+// The lease alone knows of an earlier life; whichever call fails once, no cluster is made anew.
+class MemberServiceFault : public MemberServiceTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(MemberServiceFault, NeverTakesAFailureForAFirstStart) {
+    put_member(false, false);
+    host_.put({{"apiVersion", "coordination.k8s.io/v1"},
+               {"kind", "Lease"},
+               {"metadata", {{"namespace", "n"}, {"name", "m-2"}}},
+               {"spec", {{"holderIdentity", "3:Member"}}}});
+    cluster_.down = {"a", "b", "c"};
+    host_.fail_call(static_cast<std::size_t>(GetParam()), CAPSTAN_E_UNAVAIL);
+    run_for(seconds(10));
+    EXPECT_EQ(waits_for(), "WaitingForCluster");
+    EXPECT_EQ(steward_.member->run_state("r"), RunState::progress);
+}
+INSTANTIATE_TEST_SUITE_P(Calls, MemberServiceFault, ::testing::Range(1, 30));
 
 TEST_F(MemberServiceTest, WaitsForItsTurnAndForTheClusterWithPatience) {
     put_member(true, false);

@@ -80,7 +80,8 @@ void MemberStart::enter_validation(Call& call, const char* reason) {
 // Once per start, and again only when somebody has touched the directory meanwhile.
 const DataDirectory& MemberStart::inspect(Call& call, const std::string& path) {
     const std::string now = fingerprint_of(path);
-    if (inspected_ && now == fingerprint_ && data_.state != State::in_use) {
+    const bool lasting = data_.state != State::in_use && data_.state != State::unreadable;
+    if (inspected_ && now == fingerprint_ && lasting) {
         return data_;
     }
     data_ = inspect_data_directory(path, Depth::sanity);
@@ -108,9 +109,14 @@ void MemberStart::find_self(Look& look) {
 
 void MemberStart::judge(Look& look) {
     OwnerFacts owner;
-    const OwnerNotes notes = read_owner_notes(look.data_dir);
-    owner.note = notes.note;
-    owner.safe_guard = notes.safe_guard;
+    const auto notes = read_owner_notes(look.data_dir);
+    if (!notes) {
+        look.facts.data.state = State::unreadable;
+        look.facts.data.reason = "it cannot be read whose the data is: " + notes.error().message;
+        return;
+    }
+    owner.note = notes.value().note;
+    owner.safe_guard = notes.value().safe_guard;
     owner.record_id = status_.get().id.value_or("");
     owner.record_cluster = status_.get().cluster_id.value_or("");
     owner.list_known = look.list.has_value();
@@ -132,6 +138,20 @@ void MemberStart::judge(Look& look) {
     }
 }
 
+// The lease is the older witness: an EtcdMember may have been deleted and made again. Whoever has
+// data to start with needs none of them.
+Result<bool> MemberStart::has_record(const Look& look) const {
+    if (status_.has_record() || usable(look.facts)) {
+        return status_.has_record();
+    }
+    const auto lease =
+        look.call.client().get("coordination.k8s.io/v1/Lease", member_.identity().member_key());
+    if (!lease && lease.error().code != Code::not_found) {
+        return fail(with_context(lease.error(), "Lease " + member_.identity().member));
+    }
+    return lease && lease.value().text("/spec/holderIdentity").has_value();
+}
+
 // False: something has to be waited for, which has been said.
 bool MemberStart::gather(Look& look, bool learner_mark) {
     auto urls = own_peer_urls(look.configuration.etcd, look.map);
@@ -144,16 +164,17 @@ bool MemberStart::gather(Look& look, bool learner_mark) {
     facts.replicas = look.configuration.replicas;
     facts.learner_mark = learner_mark;
     facts.first = is_first(member_.identity());
-    facts.has_record = status_.has_record();
-    if (!facts.has_record) {
-        // The lease is the older witness: an EtcdMember may have been deleted and made again.
-        const auto lease =
-            look.call.client().get("coordination.k8s.io/v1/Lease", member_.identity().member_key());
-        facts.has_record = lease && lease.value().text("/spec/holderIdentity").has_value();
-    }
     facts.data = inspect(look.call, look.data_dir);
     find_self(look);
     judge(look);
+    const auto record = has_record(look);
+    if (!record) {
+        wait_for(look.call,
+                 "RecordUnreadable",
+                 "it is not known whether this member ran before: " + record.error().message);
+        return false;
+    }
+    facts.has_record = record.value();
     const bool listed = look.list && !look.own_id.empty();
     if (listed && !usable(facts) && facts.list != List::learner) {
         facts.quorum_without_me = look.cluster.quorum_without(*look.list, look.own_id);
@@ -280,9 +301,10 @@ std::optional<MemberStart::Ended> MemberStart::look_without_api(Call& call,
     const auto config = json::parse(last_good);
     const std::string data_dir(config ? json::View(config.value())["data-dir"].string_or("")
                                       : std::string_view());
-    const OwnerNotes notes = read_owner_notes(data_dir);
+    const auto notes = read_owner_notes(data_dir);
     const ObjectKey me = member_.identity().member_key();
-    const bool mine = notes.note.empty() || notes.note == me.ns + "/" + me.name;
+    const bool mine =
+        notes && (notes.value().note.empty() || notes.value().note == me.ns + "/" + me.name);
     if (data_dir.empty() || !mine || inspect(call, data_dir).state != State::valid) {
         wait_for(call,
                  "ConfigurationUnreadable",

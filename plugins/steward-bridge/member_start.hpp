@@ -71,6 +71,7 @@ private:
     const DataDirectory& inspect(Call& call, const std::string& path);
     void enter_validation(Call& call, const char* reason);
     const char* reason_to_validate() const;
+    Result<bool> has_record(const Look& look) const;
     bool gather(Look& look, bool learner_mark);
     void find_self(Look& look);
     void judge(Look& look);
@@ -81,7 +82,7 @@ private:
     std::optional<Ended> prepare(Look& look, const char* how, bool existing);
     std::optional<Ended> give_up(Call& call, const std::string& reason, const std::string& message);
     void enter_new(Look& look, const char* reason, const std::string& message);
-    bool set_aside(Look& look);
+    Result<void> set_aside(Look& look);
     const char* why_unusable(const StartFacts& facts) const;
 
     Member& member_;

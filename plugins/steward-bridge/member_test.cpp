@@ -1,11 +1,18 @@
 #include "plugins/steward-bridge/member.hpp"
 #include "plugins/steward-bridge/configuration.hpp"
 #include "plugins/steward-bridge/etcd_gateway.hpp"
+#include "plugins/steward-bridge/files.hpp"
 #include "plugins/steward-bridge/member_restore.hpp"
 #include "plugins/steward-bridge/membership.hpp"
 #include "plugins/steward-bridge/render.hpp"
 
 #include <gtest/gtest.h>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
 
 namespace capstan::steward {
 namespace {
@@ -302,6 +309,37 @@ TEST(Member, ANewerRequestMakesAnOlderResultVoid) {
     member.finish_run(RunState::successful, "old");
     EXPECT_EQ(member.run_state("b"), RunState::progress);
     EXPECT_FALSE(member.etcd_config());
+}
+
+TEST(Files, SayWhenTheDiskIsFull) {
+    std::string pattern = ::testing::TempDir() + "capstan-files-XXXXXX";
+    const std::string directory = ::mkdtemp(pattern.data());
+    ASSERT_EQ(::symlink("/dev/full", (directory + "/note.tmp").c_str()), 0);
+    const auto refused = write_file(directory + "/note", "text");
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::overloaded);
+    EXPECT_NE(refused.error().message.find("No space"), std::string::npos);
+    EXPECT_EQ(read_file(directory + "/note").error().code, Code::not_found);
+    std::filesystem::remove_all(directory);
+}
+
+TEST(Files, SayWhyOnlyPartOfATextWasTaken) {
+    std::string pattern = ::testing::TempDir() + "capstan-files-XXXXXX";
+    const std::string directory = ::mkdtemp(pattern.data());
+    ASSERT_TRUE(write_file(directory + "/note", "old"));
+    const auto before = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlimit small{4, limit.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    const auto refused = write_file(directory + "/note", "a longer text");
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    std::signal(SIGXFSZ, before);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("File too large"), std::string::npos)
+        << refused.error().message;
+    EXPECT_EQ(read_file(directory + "/note").value(), "old");
+    std::filesystem::remove_all(directory);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "plugins/steward-bridge/membership.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace capstan::steward {
@@ -89,20 +90,27 @@ std::optional<MemberList> RunningCluster::find() {
 }
 
 bool RunningCluster::quorum_without(const MemberList& list, const std::string& own_id) {
-    std::size_t answers = 0;
+    std::set<std::string> voters, alive;
     for (const ListedMember& member : list.members) {
-        if (member.learner || member.id == own_id) {
-            continue;
+        if (!member.learner && member.id != own_id) {
+            voters.insert(member.id);
         }
+    }
+    for (const ListedMember& member : list.members) {
         for (const std::string& url : member.client_urls) {
-            const auto status = gateway_.status(url, kListTimeout);
-            if (status && status.value().has_leader) {
-                ++answers;
+            if (!voters.contains(member.id) || alive.contains(member.id)) {
                 break;
+            }
+            // Who answers counts, not who was asked: the URLs of several may lead to one of them.
+            const auto status = gateway_.status(url, kListTimeout);
+            if (status && status.value().has_leader &&
+                status.value().cluster_id == list.cluster_id &&
+                voters.contains(status.value().member_id)) {
+                alive.insert(status.value().member_id);
             }
         }
     }
-    return answers >= answers_needed(list, own_id);
+    return alive.size() >= answers_needed(list, own_id);
 }
 
 Result<MemberList> RunningCluster::add_learner(const std::vector<std::string>& peer_urls) {

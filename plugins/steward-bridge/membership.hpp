@@ -39,7 +39,7 @@ public:
 
     // The list of the first member that answers; it is the one asked from then on.
     std::optional<MemberList> find();
-    // Enough of the others are in a cluster with a leader.
+    // Enough of the others are in this cluster and see a leader.
     bool quorum_without(const MemberList& list, const std::string& own_id);
 
     // Requires: find() gave a list. Errors: as of Gateway.

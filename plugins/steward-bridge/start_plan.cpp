@@ -140,7 +140,7 @@ bool usable(const StartFacts& facts) {
 bool needs_store(const StartFacts& facts) {
     return facts.list == List::unreachable && !usable(facts) && !facts.learner_mark &&
            !(facts.has_record && facts.replicas > 1) && facts.data.state != State::in_use &&
-           facts.owner.owner != DataOwner::foreign;
+           facts.data.state != State::unreadable && facts.owner.owner != DataOwner::foreign;
 }
 
 StartDecision decide_start(const StartFacts& facts) {
@@ -153,6 +153,13 @@ StartDecision decide_start(const StartFacts& facts) {
                 facts.owner.message +
                     "; it is left untouched; remedy: give this member its own volume back, or an "
                     "empty one"};
+    }
+    if (facts.data.state == State::unreadable) {
+        return {StartDo::wait,
+                "DataUnreadable",
+                facts.data.reason +
+                    "; it is not known what is there, so nothing is replaced; remedy: let this "
+                    "process read all of the volume, or replace a disk that fails"};
     }
     return facts.list == List::unreachable ? decide_unreachable(facts) : decide_reachable(facts);
 }

@@ -396,8 +396,11 @@ void for_all_facts(const Visit& visit) {
                                     List::member_never_started,
                                     List::learner,
                                     List::not_member}) {
-                for (const State data :
-                     {State::missing, State::valid, State::invalid, State::in_use}) {
+                for (const State data : {State::missing,
+                                         State::valid,
+                                         State::invalid,
+                                         State::in_use,
+                                         State::unreadable}) {
                     for (const Store store :
                          {Store::none, Store::unreachable, Store::empty, Store::has_backups}) {
                         for (const std::int64_t replicas : {1, 3}) {
@@ -440,9 +443,10 @@ TEST(StartPlan, RestoresOnlyWhereNobodyElseCanHaveTheData) {
     });
 }
 
-TEST(StartPlan, LeavesWhatIsInUseOrForeignAlone) {
+TEST(StartPlan, LeavesWhatIsInUseUnreadableOrForeignAlone) {
     for_all_facts([](const StartFacts& facts) {
-        if (facts.data.state == State::in_use || facts.owner.owner == Owner::foreign) {
+        if (facts.data.state == State::in_use || facts.data.state == State::unreadable ||
+            facts.owner.owner == Owner::foreign) {
             EXPECT_EQ(decide_start(facts).what, StartDo::wait);
         }
     });

@@ -20,10 +20,13 @@ public:
         std::string name;
         std::string host;  // "a": http://a:2380, http://a:2379
         bool learner{false};
+        std::string leads_to{};  // the host its client URL leads to, where that is another one
     };
 
     std::vector<One> members;
     std::set<std::string> down;  // hosts
+    std::set<std::string>
+        deaf;  // hosts of members that run, but nobody reaches their clients' port
     bool in_sync{true};
     bool lose_next_answer{false};      // it happens, but nobody hears of it
     std::vector<std::string> changes;  // "remove 3", "add c", "promote 9"
@@ -34,7 +37,7 @@ public:
         const std::string host = url.substr(7, url.find(':', 7) - 7);
         const std::string path = url.substr(url.find('/', 7));
         const One* one = by_host(host);
-        if (one == nullptr || one->name.empty() || down.contains(host)) {
+        if (one == nullptr || one->name.empty() || down.contains(host) || deaf.contains(host)) {
             return {CAPSTAN_E_UNAVAIL, 0, json::object(), {}};
         }
         if (path == "/v3/maintenance/status") {
@@ -100,7 +103,8 @@ private:
                                  {"peerURLs", json::list({"http://" + one.host + ":2380"})}};
             if (!one.name.empty()) {
                 value.set("name", one.name);
-                value.set("clientURLs", json::list({"http://" + one.host + ":2379"}));
+                const std::string& host = one.leads_to.empty() ? one.host : one.leads_to;
+                value.set("clientURLs", json::list({"http://" + host + ":2379"}));
             }
             if (one.learner) {
                 value.set("isLearner", true);

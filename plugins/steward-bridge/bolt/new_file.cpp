@@ -13,8 +13,7 @@ namespace {
 constexpr std::size_t kBufferBytes = 256 * 1024;
 
 Error file_error(const std::string& path, int error) {
-    const bool exists = error == EEXIST;
-    return {exists ? Code::exists : Code::unavailable,
+    return {code_of_errno(error),
             "cannot write " + path + ": " + std::strerror(error),
             std::chrono::milliseconds{0}};
 }
@@ -99,6 +98,15 @@ Result<void> NewFile::sync() {
         return fail(failed(errno));
     }
     return ok();
+}
+
+Code code_of_errno(int error) {
+    switch (error) {
+        case EEXIST: return Code::exists;
+        case ENOSPC:
+        case EDQUOT: return Code::overloaded;
+        default: return Code::unavailable;
+    }
 }
 
 Result<void> sync_directory(const std::string& directory) {

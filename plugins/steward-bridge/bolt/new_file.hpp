@@ -41,6 +41,9 @@ private:
 };
 
 // Makes names created, renamed or removed in `directory` durable.
+// For a write that failed: overloaded when the disk or the quota is full, exists, unavailable.
+Code code_of_errno(int error);
+
 Result<void> sync_directory(const std::string& directory);
 
 }  // namespace capstan::steward::bolt

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace capstan::steward::bolt {
@@ -38,28 +39,30 @@ Result<void> read_at(int fd, std::uint8_t* into, std::size_t count, std::uint64_
     return ok();
 }
 
-std::optional<Meta> meta_at(int fd, std::uint64_t offset) {
+// What cannot be read is an error, unlike what is not intact: the other page may be an older one.
+Result<std::optional<Meta>> meta_at(int fd, std::uint64_t offset) {
     std::array<std::uint8_t, kPageHeaderBytes + kMetaBytes> page{};
-    if (!read_at(fd, page.data(), page.size(), offset)) {
-        return std::nullopt;
+    const Result<void> read = read_at(fd, page.data(), page.size(), offset);
+    if (!read && read.error().code != Code::invalid) {
+        return fail(read.error());
     }
-    return Meta::decode(std::span(page).last<kMetaBytes>());
+    return read ? Meta::decode(std::span(page).last<kMetaBytes>()) : std::nullopt;
 }
 
 // The intact meta of the newest transaction. Without the first one the page size is a guess.
-std::optional<Meta> newest_meta(int fd) {
-    const std::optional<Meta> first = meta_at(fd, 0);
+Result<std::optional<Meta>> newest_meta(int fd) {
+    CAPSTAN_TRY(const std::optional<Meta> first, meta_at(fd, 0));
     if (first) {
-        const std::optional<Meta> second = meta_at(fd, first->page_size);
+        CAPSTAN_TRY(const std::optional<Meta> second, meta_at(fd, first->page_size));
         return second && second->transaction > first->transaction ? second : first;
     }
     for (std::uint32_t size = kPageSizeMin; size <= kPageSizeMax; size *= 2) {
-        const std::optional<Meta> second = meta_at(fd, size);
+        CAPSTAN_TRY(const std::optional<Meta> second, meta_at(fd, size));
         if (second && second->page_size == size) {
             return second;
         }
     }
-    return std::nullopt;
+    return std::optional<Meta>();
 }
 
 // What every page must hold whatever it says about itself.
@@ -282,14 +285,21 @@ Result<std::unique_ptr<Reader>> Reader::open(const std::string& path) {
                     path + ": " + std::strerror(errno));
     }
     struct stat info {};
-    ::fstat(fd, &info);
-    const std::uint64_t file_bytes = static_cast<std::uint64_t>(info.st_size);
-    const std::optional<Meta> meta = newest_meta(fd);
+    const int error = ::fstat(fd, &info) != 0 ? errno : 0;
+    const auto newest = newest_meta(fd);
+    const std::optional<Meta> meta = newest ? newest.value() : std::nullopt;
     // tidy: allow new, private constructor
     std::unique_ptr<Reader> reader(new Reader(fd, meta.value_or(Meta{})));
+    if (error != 0) {
+        return fail(Code::unavailable, path + ": " + std::strerror(error));
+    }
+    if (!newest) {
+        return fail(newest.error());
+    }
     if (!meta) {
         return fail(Code::invalid, "neither meta page is intact");
     }
+    const std::uint64_t file_bytes = static_cast<std::uint64_t>(info.st_size);
     if (meta->page_count > file_bytes / meta->page_size) {
         return fail(Code::invalid,
                     "the file has " + std::to_string(file_bytes) + " bytes, its meta page says " +

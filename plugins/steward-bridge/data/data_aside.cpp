@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <system_error>
 
@@ -26,19 +27,44 @@ std::string stamp(WallTime now) {
     return text;
 }
 
+// The clock may have been set back meanwhile, so the time in a name is not all: of two with the
+// same one the higher number is newer, and no new name is older than the newest there.
+struct Aside {
+    std::string time;
+    unsigned long number{0};
+    auto operator<=>(const Aside&) const = default;
+
+    std::string name() const {
+        return std::string(kPrefix) + time + (number == 0 ? "" : "-" + std::to_string(number));
+    }
+};
+
+Aside parse_aside(std::string_view name) {
+    name.remove_prefix(kPrefix.size());
+    const std::size_t dash = std::min(name.find('-'), name.size());
+    Aside aside{std::string(name.substr(0, dash)), 0};
+    const std::string_view digits = name.substr(std::min(dash + 1, name.size()));
+    std::from_chars(digits.data(), digits.data() + digits.size(), aside.number);
+    return aside;
+}
+
 }  // namespace
 
 Result<std::string> move_aside(const std::string& data_directory, WallTime now) {
     const std::string from = data_directory + "/member";
     std::error_code error;
     if (!fs::exists(from, error)) {
-        return std::string();
+        return error ? Result<std::string>(
+                           Error{Code::unavailable, from + ": " + error.message(), {}})
+                     : Result<std::string>(std::string());
     }
-    const std::string name = volume_of(data_directory) + "/" + std::string(kPrefix) + stamp(now);
-    std::string to = name;
-    for (int number = 1; fs::exists(to, error); ++number) {
-        to = name + "-" + std::to_string(number);
+    Aside aside{stamp(now), 0};
+    if (const auto all = list_aside(data_directory); !all.empty()) {
+        Aside newest = parse_aside(fs::path(all.back()).filename().string());
+        ++newest.number;
+        aside = std::max(aside, newest);
     }
+    const std::string to = volume_of(data_directory) + "/" + aside.name();
     fs::rename(from, to, error);
     if (error) {
         return fail(Code::unavailable,
@@ -58,7 +84,9 @@ std::vector<std::string> list_aside(const std::string& data_directory) {
             found.push_back(at->path().string());
         }
     }
-    std::sort(found.begin(), found.end());
+    std::sort(found.begin(), found.end(), [](const fs::path& a, const fs::path& b) {
+        return parse_aside(a.filename().string()) < parse_aside(b.filename().string());
+    });
     return found;
 }
 

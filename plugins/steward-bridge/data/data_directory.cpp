@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -36,25 +37,39 @@ struct Parts {
     bool has_wal{false}, has_database{false};
 };
 
-Parts find_parts(const std::string& path) {
+Result<bool> is_there(const std::string& path) {
+    std::error_code error;
+    const bool there = fs::exists(path, error);
+    if (error) {
+        return fail(Code::unavailable, path + ": " + error.message());
+    }
+    return there;
+}
+
+Result<Parts> find_parts(const std::string& path) {
     const std::string member = path + "/member";
     Parts parts{member + "/wal", member + "/snap", member + "/snap/db", false, false};
     const auto files = list_wal(parts.wal);
+    if (!files && files.error().code != Code::not_found) {
+        return fail(files.error());
+    }
     parts.has_wal = files && !files.value().empty();
-    std::error_code error;
-    parts.has_database = fs::exists(parts.database, error);
+    CAPSTAN_TRY(parts.has_database, is_there(parts.database));
     return parts;
 }
 
 // bbolt locks the file as long as it is open for writing.
-bool is_locked(const std::string& path) {
+Result<bool> is_locked(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return false;
+        return fail(Code::unavailable, path + ": " + std::strerror(errno));
     }
-    const bool locked = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    const int error = ::flock(fd, LOCK_SH | LOCK_NB) != 0 ? errno : 0;
     ::close(fd);
-    return locked;
+    if (error != 0 && error != EWOULDBLOCK) {
+        return fail(Code::unavailable, path + ": cannot be locked: " + std::strerror(error));
+    }
+    return error != 0;
 }
 
 struct DatabaseFacts {
@@ -111,6 +126,9 @@ Result<Log> read_log(const Parts& parts, Depth depth, const WalFacts& tail) {
     std::string problem;
     for (const SnapFile& file : snaps) {
         const Result<void> whole = check_snap(parts.snap, file);
+        if (!whole && whole.error().code != Code::invalid) {
+            return fail(whole.error());
+        }
         if (!whole) {
             problem = problem.empty() ? whole.error().message : problem;
             continue;
@@ -127,7 +145,8 @@ Result<Log> read_log(const Parts& parts, Depth depth, const WalFacts& tail) {
     }
     auto wal = read_wal(parts.wal, 0);
     if (!wal) {
-        return fail(problem.empty() ? wal.error() : Error{Code::invalid, problem, {}});
+        const bool judged = wal.error().code == Code::invalid && !problem.empty();
+        return fail(judged ? Error{Code::invalid, problem, {}} : wal.error());
     }
     return Log{WalMark{}, std::move(wal).value()};
 }
@@ -139,8 +158,8 @@ Result<void> check_fit(const Parts& parts, const Log& log, const DatabaseFacts& 
         char name[32];
         std::snprintf(
             name, sizeof name, "%016llx.snap.db", static_cast<unsigned long long>(log.snap.index));
-        std::error_code error;
-        if (!fs::exists(parts.snap + "/" + name, error)) {
+        CAPSTAN_TRY(const bool sent, is_there(parts.snap + "/" + name));
+        if (!sent) {
             return fail(Code::invalid,
                         parts.database + ": has applied entry " +
                             std::to_string(database.consistent_index) +
@@ -172,58 +191,67 @@ Result<void> inspect_parts(const Parts& parts, Depth depth, DataDirectory& found
 }
 
 // Nothing was ever stored: etcd makes the database before the log.
-bool is_unused(const std::string& database) {
+Result<bool> is_unused(const std::string& database) {
     struct stat info {};
     if (::stat(database.c_str(), &info) == 0 && info.st_size == 0) {
         return true;
     }
     const auto facts = read_database(database, Depth::sanity);
+    if (!facts && facts.error().code != Code::invalid) {
+        return fail(with_context(facts.error(), database));
+    }
     return facts && facts.value().revision <= 1 && facts.value().consistent_index == 0;
+}
+
+// Errors: what could not be read. `found` holds what was learned until then.
+Result<State> inspect(const std::string& path, Depth depth, DataDirectory& found) {
+    CAPSTAN_TRY(const Parts parts, find_parts(path));
+    if (!parts.has_wal && !parts.has_database) {
+        // etcd makes the directories before anything else: a process that died there has stored
+        // nothing.
+        return State::missing;
+    }
+    if (!parts.has_wal) {
+        CAPSTAN_TRY(const bool unused, is_unused(parts.database));
+        found.reason = unused ? "" : parts.wal + ": holds no write-ahead log";
+        return unused ? State::missing : State::invalid;
+    }
+    if (!parts.has_database) {
+        found.reason = parts.database + ": missing";
+        return State::invalid;
+    }
+    CAPSTAN_TRY(const bool locked, is_locked(parts.database));
+    if (locked) {
+        found.reason = parts.database + ": another process has it open";
+        return State::in_use;
+    }
+    const Result<void> whole = inspect_parts(parts, depth, found);
+    if (!whole && whole.error().code != Code::invalid) {
+        return fail(whole.error());
+    }
+    if (!whole) {
+        found.damaged = true;
+        found.reason = whole.error().message;
+    }
+    return whole ? State::valid : State::invalid;
 }
 
 }  // namespace
 
 DataDirectory inspect_data_directory(const std::string& path, Depth depth) {
     DataDirectory found;
-    std::error_code error;
-    if (!fs::exists(path + "/member", error) && error &&
-        error != std::errc::no_such_file_or_directory) {
-        found.state = State::invalid;
-        found.reason = path + "/member: " + error.message();
-        return found;
+    const Result<State> state = inspect(path, depth, found);
+    found.state = state ? state.value() : State::unreadable;
+    if (!state) {
+        found.reason = "cannot be read: " + state.error().message;
     }
-    const Parts parts = find_parts(path);
-    if (!parts.has_wal && !parts.has_database) {
-        // etcd makes the directories before anything else: a process that died there has stored
-        // nothing.
-        return found;
-    }
-    found.state = State::invalid;
-    if (!parts.has_wal) {
-        if (is_unused(parts.database)) {
-            found.state = State::missing;
-            return found;
-        }
-        found.reason = parts.wal + ": holds no write-ahead log";
-        return found;
-    }
-    if (!parts.has_database) {
-        found.reason = parts.database + ": missing";
-        return found;
-    }
-    if (is_locked(parts.database)) {
-        found.state = State::in_use;
-        found.reason = parts.database + ": another process has it open";
-        return found;
-    }
-    const Result<void> whole = inspect_parts(parts, depth, found);
-    if (!whole) {
-        found.damaged = true;
-        found.reason = whole.error().message;
-        return found;
-    }
-    found.state = State::valid;
     return found;
+}
+
+Result<bool> is_in_use(const std::string& path) {
+    const std::string database = path + "/member/snap/db";
+    CAPSTAN_TRY(const bool there, is_there(database));
+    return there ? is_locked(database) : Result<bool>(false);
 }
 
 std::string fingerprint_of(const std::string& path) {

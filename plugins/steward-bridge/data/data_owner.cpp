@@ -25,14 +25,16 @@ std::string beside(const std::string& data_directory, std::string_view name) {
     return (fs::path(data_directory).parent_path() / name).string();
 }
 
-std::string read_trimmed(const std::string& path) {
+// "" when there is none.
+Result<std::string> read_trimmed(const std::string& path) {
     auto text = read_file(path);
     if (!text) {
-        return {};
+        return text.error().code == Code::not_found ? Result<std::string>(std::string())
+                                                    : Result<std::string>(text.error());
     }
     std::string& value = text.value();
     value.resize(std::min(value.find_last_not_of(" \r\n\t") + 1, value.size()));
-    return value;
+    return text;
 }
 
 std::string name_of(const ObjectKey& me) {
@@ -103,13 +105,15 @@ OwnerVerdict judge_owner(const DataDirectory& data, const OwnerFacts& facts, con
     return noted ? OwnerVerdict{DataOwner::mine, {}, {}} : by_record(data, facts);
 }
 
-OwnerNotes read_owner_notes(const std::string& data_directory) {
-    return {read_trimmed(note_path(data_directory)),
-            read_trimmed(beside(data_directory, "safe_guard"))};
+Result<OwnerNotes> read_owner_notes(const std::string& data_directory) {
+    OwnerNotes notes;
+    CAPSTAN_TRY(notes.note, read_trimmed(note_path(data_directory)));
+    CAPSTAN_TRY(notes.safe_guard, read_trimmed(beside(data_directory, "safe_guard")));
+    return notes;
 }
 
 Result<void> write_owner_notes(const std::string& data_directory, const ObjectKey& me) {
-    const OwnerNotes present = read_owner_notes(data_directory);
+    CAPSTAN_TRY(const OwnerNotes present, read_owner_notes(data_directory));
     if (present.note != name_of(me)) {
         std::error_code error;
         fs::create_directories(data_directory + "/member", error);

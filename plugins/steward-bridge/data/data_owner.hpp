@@ -44,8 +44,9 @@ OwnerVerdict judge_owner(const DataDirectory& data, const OwnerFacts& facts, con
 struct OwnerNotes {
     std::string note, safe_guard;
 };
-OwnerNotes read_owner_notes(const std::string& data_directory);
-// Makes the note and, where it lacks, the safe_guard. Errors: unavailable, as `read_only` tells.
+// Errors: what the system says of a note that is there, or may be.
+Result<OwnerNotes> read_owner_notes(const std::string& data_directory);
+// Makes the note and, where it lacks, the safe_guard. Errors: of reading them; unavailable.
 Result<void> write_owner_notes(const std::string& data_directory, const ObjectKey& me);
 
 // Can something be written beside the data directory? Error: what the system says; its message ends

@@ -1,11 +1,7 @@
-#include "plugins/steward-bridge/bolt/writer.hpp"
 #include "plugins/steward-bridge/data/data_aside.hpp"
 #include "plugins/steward-bridge/data/data_directory.hpp"
 #include "plugins/steward-bridge/data/data_owner.hpp"
-#include "plugins/steward-bridge/data/wal.hpp"
-#include "plugins/steward-bridge/files.hpp"
-#include "plugins/steward-bridge/restore/mvcc.hpp"
-#include "plugins/steward-bridge/restore/raft_files.hpp"
+#include "plugins/steward-bridge/data/testing_data.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +10,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <tuple>
@@ -22,73 +17,6 @@
 
 namespace capstan::steward {
 namespace {
-
-namespace fs = std::filesystem;
-using State = DataDirectory::State;
-
-constexpr int kKeys = 400;  // more than one leaf
-
-// A data directory as etcd leaves it: log, snapshot and database of one member.
-class DataDirectoryTest : public testing::Test {
-protected:
-    void SetUp() override {
-        std::string pattern = testing::TempDir() + "capstan-data-XXXXXX";
-        root_ = ::mkdtemp(pattern.data());
-        data_ = root_ + "/new.etcd";
-        member_ = data_ + "/member";
-        cluster_ = make_cluster("m", "m=http://127.0.0.1:2380", "token").value();
-    }
-    void TearDown() override { fs::remove_all(root_); }
-
-    void make(std::uint64_t consistent_index = 1) {
-        fs::remove_all(data_);
-        fs::create_directories(member_ + "/wal");
-        fs::create_directories(member_ + "/snap");
-        ASSERT_TRUE(write_raft_files(member_, cluster_));
-        make_database(consistent_index);
-    }
-    void make_database(std::uint64_t consistent_index) {
-        fs::remove(member_ + "/snap/db");
-        auto writer = bolt::Writer::create(member_ + "/snap/db", 4096).value();
-        ASSERT_TRUE(writer->begin_bucket("key"));
-        for (int i = 0; i < kKeys; ++i) {
-            const std::string key = "key-" + std::to_string(i);
-            mvcc::KeyValue pair{key, i + 2, i + 2, 1, "a value that takes some room", 0};
-            std::string message;
-            mvcc::encode_key_value(pair, message);
-            ASSERT_TRUE(writer->put(bolt::bytes(mvcc::encode_revision({i + 2, 0, false})),
-                                    bolt::bytes(message)));
-        }
-        ASSERT_TRUE(writer->begin_bucket("meta"));
-        ASSERT_TRUE(writer->put(bolt::bytes("consistent_index"),
-                                bolt::bytes(mvcc::encode_number(consistent_index))));
-        ASSERT_TRUE(writer->finish());
-    }
-    std::string wal() const {
-        return member_ + "/wal/" + list_wal(member_ + "/wal").value().front().name;
-    }
-    std::string snap() const {
-        return member_ + "/snap/" + list_snaps(member_ + "/snap").value().front().name;
-    }
-    static std::string read(const std::string& path) {
-        std::ifstream file(path, std::ios::binary);
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
-    static void write(const std::string& path, const std::string& content) {
-        std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
-    }
-    static void flip(const std::string& path, std::size_t at) {
-        std::string content = read(path);
-        content.at(at) = static_cast<char>(content.at(at) ^ 0x55);
-        write(path, content);
-    }
-    DataDirectory look(Depth depth = Depth::full) const {
-        return inspect_data_directory(data_, depth);
-    }
-
-    std::string root_, data_, member_;
-    NewCluster cluster_;
-};
 
 TEST_F(DataDirectoryTest, KnowsWhatIsWholeAndWhose) {
     make();
@@ -225,15 +153,22 @@ TEST_F(DataDirectoryTest, MovesAsideAndKeepsTheNewest) {
     EXPECT_EQ(remove_aside(data_, 1), 2U);
     EXPECT_EQ(list_aside(data_), std::vector<std::string>{last.value()});
     EXPECT_GT(free_bytes(data_), 0U);
+    for (int number = 1; number < 12; ++number) {
+        make();
+        // a clock that was set back makes nothing older
+        EXPECT_EQ(move_aside(data_, noon).value(), last.value() + "-" + std::to_string(number));
+        EXPECT_EQ(remove_aside(data_, 1), 1U);
+    }
+    EXPECT_EQ(list_aside(data_), std::vector<std::string>{last.value() + "-11"});
 }
 
 TEST_F(DataDirectoryTest, NotesWhoseItIsBesideTheData) {
     ASSERT_TRUE(write_owner_notes(data_, {"ns", "m-0"}));
-    EXPECT_EQ(read_owner_notes(data_).note, "ns/m-0");
-    EXPECT_EQ(read_owner_notes(data_).safe_guard, "ns");
+    EXPECT_EQ(read_owner_notes(data_).value().note, "ns/m-0");
+    EXPECT_EQ(read_owner_notes(data_).value().safe_guard, "ns");
     write(root_ + "/safe_guard", "other\n");
     ASSERT_TRUE(write_owner_notes(data_, {"ns", "m-0"}));
-    EXPECT_EQ(read_owner_notes(data_).safe_guard, "other");  // never overwritten
+    EXPECT_EQ(read_owner_notes(data_).value().safe_guard, "other");  // never overwritten
     EXPECT_TRUE(check_writable(data_));
     EXPECT_FALSE(check_writable(root_ + "/nowhere/new.etcd"));
 }

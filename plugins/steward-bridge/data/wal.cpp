@@ -55,9 +55,9 @@ Result<std::vector<std::string>> names_in(const std::string& directory) {
         names.push_back(at->path().filename().string());
     }
     if (error) {
-        return fail(
-            error == std::errc::no_such_file_or_directory ? Code::not_found : Code::unavailable,
-            directory + ": " + error.message());
+        const bool absent = error.value() == ENOENT || error.value() == ENOTDIR;
+        return fail(absent ? Code::not_found : Code::unavailable,
+                    directory + ": " + error.message());
     }
     return names;
 }
@@ -67,9 +67,11 @@ class File {
 public:
     explicit File(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
         struct stat info {};
-        if (fd_ >= 0 && ::fstat(fd_, &info) == 0) {
-            bytes_ = static_cast<std::uint64_t>(info.st_size);
+        if (fd_ < 0 || ::fstat(fd_, &info) != 0) {
+            error_ = errno;
+            return;
         }
+        bytes_ = static_cast<std::uint64_t>(info.st_size);
     }
     ~File() {
         if (fd_ >= 0) {
@@ -79,7 +81,7 @@ public:
     File(const File&) = delete;
     File& operator=(const File&) = delete;
 
-    bool open() const { return fd_ >= 0; }
+    int error() const { return error_; }  // errno of opening it, or 0
     std::uint64_t size() const { return bytes_; }
     // All of it or an error.
     Result<void> read(std::uint64_t offset, std::span<char> into) const {
@@ -100,6 +102,7 @@ public:
 
 private:
     const int fd_;
+    int error_{0};
     std::uint64_t bytes_{0};
 };
 
@@ -266,8 +269,8 @@ Result<bool> Walk::frame(const File& file, std::uint64_t& offset, bool last) {
 
 Result<void> Walk::file(const std::string& path, bool last) {
     const File file(path);
-    if (!file.open()) {
-        return fail(Code::unavailable, path + ": " + std::strerror(errno));
+    if (file.error() != 0) {
+        return fail(Code::unavailable, path + ": " + std::strerror(file.error()));
     }
     std::uint64_t offset = 0;
     for (bool more = true; more;) {
@@ -352,14 +355,16 @@ Result<void> check_snap(const std::string& directory, const SnapFile& file) {
         return fail(Code::invalid, path + ": " + std::string(what));
     };
     const File opened(path);
-    if (!opened.open()) {
-        return fail(Code::unavailable, path + ": " + std::strerror(errno));
+    if (opened.error() != 0) {
+        return fail(Code::unavailable, path + ": " + std::strerror(opened.error()));
     }
     if (opened.size() == 0 || opened.size() > kSnapFileBytesMax) {
         return wrong(std::to_string(opened.size()) + " bytes");
     }
     std::string content(opened.size(), '\0');
-    CAPSTAN_TRY(opened.read(0, content));
+    if (const Result<void> read = opened.read(0, content); !read) {
+        return fail(with_context(read.error(), path));
+    }
     const auto decode = [&]() -> Result<void> {
         std::uint64_t checksum = 0;
         std::string_view data, metadata;
@@ -386,10 +391,8 @@ Result<void> check_snap(const std::string& directory, const SnapFile& file) {
         return ok();
     };
     const Result<void> decoded = decode();
-    if (!decoded && decoded.error().message.find(path) == std::string::npos) {
-        return wrong(decoded.error().message);
-    }
-    return decoded;
+    const bool named = decoded || decoded.error().message.find(path) != std::string::npos;
+    return named ? decoded : Result<void>(wrong(decoded.error().message));
 }
 
 }  // namespace capstan::steward

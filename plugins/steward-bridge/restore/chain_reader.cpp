@@ -57,7 +57,10 @@ Result<void> ChainReader::check_cancelled() const {
 // Notes whose fault an error is. What the store or the disk says is nobody's.
 Error ChainReader::blame(const SnapshotRecord& record, const Error& error) {
     if (error.code != Code::invalid) {
-        return with_context(error, record.key());
+        Error named = with_context(error, record.key());
+        // That the disk is full is said of the disk alone.
+        named.code = error.code == Code::overloaded ? Code::unavailable : error.code;
+        return named;
     }
     damaged_ = record.key();
     const bool named = error.message.find(record.name) != std::string::npos;
@@ -66,7 +69,7 @@ Error ChainReader::blame(const SnapshotRecord& record, const Error& error) {
 
 Result<void> ChainReader::prepare() {
     if (::mkdir(options_.work_directory.c_str(), 0700) != 0 && errno != EEXIST) {
-        return fail(Code::unavailable,
+        return fail(bolt::code_of_errno(errno),
                     "cannot make " + options_.work_directory + ": " + std::strerror(errno));
     }
     // Of a run that was killed.

@@ -43,25 +43,32 @@ private:
 };
 
 auto disk_error(const std::string& what, const std::error_code& error) {
-    return fail(Code::unavailable, what + ": " + error.message());
+    return fail(bolt::code_of_errno(error.value()), what + ": " + error.message());
 }
 
 Result<void> make_directories(const std::string& path) {
     for (const char* part : {"", "/member", "/member/snap", "/member/wal"}) {
         const std::string directory = path + part;
         if (::mkdir(directory.c_str(), 0700) != 0) {
-            return fail(Code::unavailable,
+            return fail(bolt::code_of_errno(errno),
                         "cannot make " + directory + ": " + std::strerror(errno));
         }
     }
     return ok();
 }
 
-Result<void> check_absent(const std::string& data_directory) {
+// `but`: the name of what may be in it.
+Result<void> check_absent(const std::string& data_directory, std::string_view but) {
     std::error_code error;
-    if (fs::exists(data_directory, error) && !fs::is_empty(data_directory, error)) {
-        return fail(Code::exists,
-                    data_directory + " is not empty; move it aside before restoring there");
+    for (fs::directory_iterator at(data_directory, error), end; !error && at != end;
+         at.increment(error)) {
+        if (at->path().filename() != but) {
+            return fail(Code::exists,
+                        data_directory + " is not empty; move it aside before restoring there");
+        }
+    }
+    if (error && error != std::errc::no_such_file_or_directory) {
+        return disk_error("cannot look into " + data_directory, error);
     }
     return ok();
 }
@@ -161,7 +168,7 @@ Result<RestoreReport> restore(const SnapshotListing& listing,
     if (data_directory.empty()) {
         return fail(Code::invalid, "\"" + directory + "\" cannot be a data directory");
     }
-    CAPSTAN_TRY(check_absent(data_directory));
+    CAPSTAN_TRY(check_absent(data_directory, options.before_publishing ? "member" : ""));
     Scratch part(data_directory + ".part");
     std::error_code error;
     fs::remove_all(part.path(), error);  // of a run that was killed
@@ -174,6 +181,10 @@ Result<RestoreReport> restore(const SnapshotListing& listing,
     CAPSTAN_TRY(note_left_history(part.path(), report.leaves));
     CAPSTAN_TRY(bolt::sync_directory(part.path() + "/member"));
     CAPSTAN_TRY(bolt::sync_directory(part.path()));
+    if (options.before_publishing) {
+        CAPSTAN_TRY(options.before_publishing(part.path()));
+        CAPSTAN_TRY(check_absent(data_directory, {}));
+    }
     CAPSTAN_TRY(publish(part.path(), data_directory));
     part.keep();
     return report;

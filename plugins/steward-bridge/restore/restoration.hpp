@@ -50,6 +50,10 @@ struct RestoreOptions {
     // Of compact(): what is about to be written, before the sink gets its first byte. An error ends
     // it.
     std::function<Result<void>(const RestoreReport&)> before_writing;
+    // Of restore(): the new data lies at `made`, whole and on the disk, and is about to become the
+    // data directory. With this that may hold a member/ until then, which goes here. An error ends
+    // it.
+    std::function<Result<void>(const std::string& made)> before_publishing;
     // Between objects and every few thousand events; true stops with `cancelled`.
     std::function<bool()> cancelled;
     std::size_t compaction_memory_bytes{kCompactionMemoryBytes};
@@ -70,8 +74,8 @@ struct RestoreReport {
 
 // Errors of all three: those of choose_history(); not_found (no snapshot at all: neither a success
 // nor a damaged store); invalid (damaged or incomplete: names the object or the missing revisions
-// and what can be reached); cancelled; what the store or the disk says. After an error nothing is
-// left on disk.
+// and what can be reached); cancelled; what the store or the disk says, overloaded only when the
+// disk is full. After an error nothing is left on disk.
 
 // Makes `data_directory`, which must be absent or empty (else exists), for the member
 // `cluster.self()`.

@@ -267,6 +267,41 @@ TEST_F(Restoration, ADirectoryThatHoldsSomethingIsLeftAlone) {
     EXPECT_EQ(restored(), before);
 }
 
+TEST_F(Restoration, WhatIsThereStaysUntilTheNewDataIsMade) {
+    const std::string old = directory_.path("data/member/snap/old");
+    std::string made;
+    options_.before_publishing = [&](const std::string& path) -> Result<void> {
+        made = path;
+        EXPECT_TRUE(std::filesystem::exists(old));
+        EXPECT_TRUE(std::filesystem::exists(path + "/member/snap/db"));
+        std::filesystem::rename(directory_.path("data/member"), directory_.path("aside"));
+        return ok();
+    };
+    std::filesystem::create_directories(directory_.path("data/member/snap"));
+    TestFileSink(old).write(bolt::bytes("old")).value();
+    EXPECT_FALSE(run()) << "there is no snapshot";
+    EXPECT_EQ(made, "");
+    EXPECT_TRUE(std::filesystem::exists(old));
+    store_.add_full(2, base_of({put("a", 2, 2, 1)}));
+    ASSERT_TRUE(run());
+    EXPECT_EQ(made, directory_.path("data.part"));
+    EXPECT_TRUE(std::filesystem::exists(directory_.path("aside/snap/old")));
+    EXPECT_EQ(live_keys(restored()).size(), 1u);
+}
+
+TEST_F(Restoration, WhatIsThereStaysWhenItIsNotLetGo) {
+    store_.add_full(2, base_of({put("a", 2, 2, 1)}));
+    std::filesystem::create_directories(directory_.path("data/member"));
+    options_.before_publishing = [](const std::string&) -> Result<void> {
+        return fail(Code::unavailable, "not now");
+    };
+    EXPECT_EQ(run().error().message, "not now");
+    EXPECT_TRUE(std::filesystem::exists(directory_.path("data/member")));
+    options_.before_publishing = [](const std::string&) -> Result<void> { return ok(); };
+    EXPECT_EQ(run().error().code, Code::exists);
+    EXPECT_FALSE(std::filesystem::exists(directory_.path("data.part")));
+}
+
 TEST_F(Restoration, ASlashAtTheEndOfTheDirectoryChangesNothing) {
     store_.add_full(2, base_of({put("a", 2, 2, 1)}));
     data_ = directory_.path("data/");
