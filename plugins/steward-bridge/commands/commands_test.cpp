@@ -6,6 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -167,6 +171,20 @@ TEST_F(BackupCommand, RestoreNeverReplacesSilently) {
     EXPECT_EQ(content_of(directory_ / *aside / "mine"), "precious");
     EXPECT_NE(forced.out.find(*aside), std::string::npos);
     EXPECT_EQ(names.size(), 4u) << "backups, tmp, data and what was there";
+}
+
+TEST_F(BackupCommand, ARestoreLeavesTheDirectoryOfARunningEtcdAlone) {
+    take("backups/gzip-members");
+    const std::string data = (directory_ / "data").string();
+    ASSERT_EQ(on("restore", "gzip-members", {"--data-dir", data}).exit_code, 0);
+    const int fd = ::open((data + "/member/snap/db").c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(::flock(fd, LOCK_EX | LOCK_NB), 0);
+    const CommandOutput said = on("restore", "gzip-members", {"--data-dir", data, "--force"});
+    EXPECT_EQ(said.exit_code, 2);
+    EXPECT_NE(said.err.find("stop it first"), std::string::npos) << said.err;
+    EXPECT_EQ(entries(directory_), (std::vector<std::string>{"backups", "data", "tmp"}));
+    ::close(fd);
+    EXPECT_EQ(on("restore", "gzip-members", {"--data-dir", data, "--force"}).exit_code, 0);
 }
 
 TEST_F(BackupCommand, AFailedRestoreTouchesNothing) {

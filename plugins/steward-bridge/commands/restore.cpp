@@ -2,6 +2,7 @@
 #include "plugins/steward-bridge/bolt/new_file.hpp"
 #include "plugins/steward-bridge/commands/report.hpp"
 #include "plugins/steward-bridge/commands/session.hpp"
+#include "plugins/steward-bridge/data/data_directory.hpp"
 #include "plugins/steward-bridge/restore/store_objects.hpp"
 
 #include <chrono>
@@ -15,6 +16,19 @@ namespace fs = std::filesystem;
 
 std::string without_slashes(const std::string& path) {
     return path.substr(0, path.find_last_not_of('/') + 1);
+}
+
+// Whoever has it open would go on writing under another name, and lose that.
+CommandResult<void> check_unused(const std::string& directory) {
+    const auto in_use = is_in_use(directory);
+    if (!in_use) {
+        return give_up(CAPSTAN_EXIT_FAILED, in_use.error().message);
+    }
+    if (in_use.value()) {
+        return give_up(CAPSTAN_EXIT_USAGE,
+                       "an etcd has the database in " + directory + " open; stop it first");
+    }
+    return ok();
 }
 
 // Failures: there is no place for it, or it is in use and nobody said what becomes of it.
@@ -41,6 +55,7 @@ CommandResult<bool> must_move_aside(const Session& session, const std::string& d
                            " is not empty; stop its etcd and move it aside, or let --force do the "
                            "moving");
     }
+    CAPSTAN_TRY(check_unused(directory));
     return true;
 }
 
@@ -115,6 +130,7 @@ CommandResult<int> restore_backup(Session& session) {
     CAPSTAN_TRY(const RestoreReport report, restore_to(session, backup, cluster.value(), made));
     std::string aside;
     if (in_use) {
+        CAPSTAN_TRY(check_unused(directory));  // reading the backup took a while
         CAPSTAN_TRY(aside, exchange(session, made, directory));
     }
     for (const std::string& warning : report.warnings) {
