@@ -190,14 +190,15 @@ Result<RestoreReport> restore(const SnapshotListing& listing,
     return report;
 }
 
-std::string left_history(const std::string& data_directory) {
+Result<std::string> left_history(const std::string& data_directory) {
     auto text = read_file(left_history_path(data_directory));
     if (!text) {
-        return {};
+        return text.error().code == Code::not_found ? Result<std::string>(std::string())
+                                                    : Result<std::string>(text.error());
     }
     std::string& name = text.value();
     name.resize(std::min(name.find('\n'), name.size()));
-    return std::move(name);
+    return text;
 }
 
 void forget_left_history(const std::string& data_directory) {

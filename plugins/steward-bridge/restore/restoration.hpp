@@ -88,8 +88,8 @@ Result<RestoreReport> restore(const SnapshotListing& listing,
 
 // The history that the data in a data directory has left, as restore() has noted it there; "":
 // none. The steward of an etcd that starts from it begins a new one instead of going on with that
-// one, whatever etcd's revision is by then.
-std::string left_history(const std::string& data_directory);
+// one, whatever etcd's revision is by then. Errors: of reading the note.
+Result<std::string> left_history(const std::string& data_directory);
 void forget_left_history(const std::string& data_directory);
 
 // Reads the whole chain as a restore would, and writes nothing but the unpacked base.

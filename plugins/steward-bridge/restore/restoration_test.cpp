@@ -429,7 +429,7 @@ TEST_F(SetBack, TheNewHistoryComesBack) {
     EXPECT_EQ(report.value().revision, 4);
     EXPECT_EQ(report.value().history, "history-3-9000");
     EXPECT_EQ(keys(), (std::vector<std::string>{"new", "x"}));
-    EXPECT_EQ(left_history(data_), "");
+    EXPECT_EQ(left_history(data_).value(), "");
 }
 
 TEST_F(SetBack, TheOldOneWhenItIsNamed) {
@@ -438,9 +438,13 @@ TEST_F(SetBack, TheOldOneWhenItIsNamed) {
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_EQ(report.value().revision, 5);
     EXPECT_EQ(keys(), (std::vector<std::string>{"old", "x"}));
-    EXPECT_EQ(left_history(data_), "history-3-9000") << "who goes on from here begins another";
+    EXPECT_EQ(left_history(data_).value(), "history-3-9000")
+        << "who goes on from here begins another";
     forget_left_history(data_);
-    EXPECT_EQ(left_history(data_), "");
+    EXPECT_EQ(left_history(data_).value(), "");
+    const std::string note = data_ + "/member/capstan-left-history";
+    std::filesystem::create_symlink(note, note);
+    EXPECT_FALSE(left_history(data_)) << "what cannot be read is not nothing";
 }
 
 TEST_F(SetBack, ARevisionOfBothIsRefusedBeforeAnythingIsRead) {
@@ -463,10 +467,10 @@ TEST_F(Restoration, LessThanEverythingLeavesTheHistory) {
     store_.add_full(3, base_of({put("x", 2, 2, 1), put("x", 2, 3, 2)}));
     store_.add_delta({put("y", 4, 4, 1)});
     ASSERT_TRUE(run(3));
-    EXPECT_EQ(left_history(data_), "first");
+    EXPECT_EQ(left_history(data_).value(), "first");
     std::filesystem::remove_all(data_);
     ASSERT_TRUE(run(4));
-    EXPECT_EQ(left_history(data_), "") << "that is all there is";
+    EXPECT_EQ(left_history(data_).value(), "") << "that is all there is";
 }
 
 // A history of random transactions; versions and creations as etcd counts them.

@@ -152,7 +152,12 @@ Result<void> SnapshotEngine::look() {
         return look_failed("asking etcd for its revision", head.error());
     }
     StoredChain chain = stored_chain(listing.value());
-    const std::string left = parts_.left_history ? parts_.left_history() : "";
+    const auto noted =
+        parts_.left_history ? parts_.left_history() : Result<std::string>(std::string());
+    if (!noted) {
+        return look_failed("reading which history the data has left", noted.error());
+    }
+    const std::string& left = noted.value();
     if (plan_.would_continue(chain, head.value().revision, moment(), left)) {
         const auto whole = verify_newest(chain);
         if (!whole) {

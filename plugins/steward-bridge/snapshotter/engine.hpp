@@ -42,7 +42,7 @@ struct EngineParts {
     // After a snapshot was stored, or when none was needed: what the leases say.
     std::function<void(const SnapshotFacts&)> confirmed;
     // The history this etcd's data has left when it was restored; "": none, or not known.
-    std::function<std::string()> left_history{};
+    std::function<Result<std::string>()> left_history{};
     std::function<void()> forget_left_history{};  // another one goes on by now
 };
 
