@@ -99,14 +99,54 @@ Result<ObjectPtr> Object::store(std::string_view text, bool projected) {
     if (text.size() > kObjectBytesMax) {
         return fail(Code::too_large, "object of " + std::to_string(text.size()) + " bytes");
     }
-    constexpr std::size_t kWord = sizeof(std::uint64_t);
-    const std::size_t words = (sizeof(Object) + text.size() + kWord - 1) / kWord;
-    const auto block = std::make_shared_for_overwrite<std::uint64_t[]>(words);
-    Object* const object = ::new (static_cast<void*>(block.get())) Object();
-    object->size_ = static_cast<std::uint32_t>(text.size());
-    object->projected_ = projected;
-    std::memcpy(reinterpret_cast<char*>(object + 1), text.data(), text.size());
-    if (!object->read_header()) {
+    Object* object = nullptr;
+    // `behind` the bytes: header strings that the bytes hold with escapes only.
+    const auto place = [&](std::string_view behind) -> std::shared_ptr<std::uint64_t[]> {
+        constexpr std::size_t kWord = sizeof(std::uint64_t);
+        const std::size_t size = sizeof(Object) + text.size() + behind.size();
+        auto block = std::make_shared_for_overwrite<std::uint64_t[]>((size + kWord - 1) / kWord);
+        object = ::new (static_cast<void*>(block.get())) Object();
+        object->size_ = static_cast<std::uint32_t>(text.size());
+        object->projected_ = projected;
+        char* const bytes = reinterpret_cast<char*>(object + 1);
+        std::memcpy(bytes, text.data(), text.size());
+        std::memcpy(bytes + text.size(), behind.data(), behind.size());
+        return object->read_header() ? std::move(block) : nullptr;
+    };
+    auto block = place("");
+    std::vector<std::pair<Span Object::*, Span>> escaped;  // rare: names of RBAC's objects
+    std::string behind;
+    for (const auto span : {&Object::api_version_,
+                            &Object::kind_,
+                            &Object::ns_,
+                            &Object::name_,
+                            &Object::uid_,
+                            &Object::resource_version_,
+                            &Object::controller_uid_,
+                            &Object::controller_name_,
+                            &Object::controller_kind_,
+                            &Object::controller_api_version_}) {
+        const std::string_view raw = block ? object->at(object->*span) : std::string_view();
+        if (raw.find('\\') == std::string_view::npos) {
+            continue;
+        }
+        const auto plain = raw::to_text({raw.data() - 1, raw.size() + 2});
+        if (!plain || plain->find('\0') != std::string::npos) {
+            block = nullptr;
+            break;
+        }
+        escaped.push_back({span,
+                           {static_cast<std::uint32_t>(text.size() + behind.size()),
+                            static_cast<std::uint32_t>(plain->size())}});
+        behind += *plain;
+    }
+    if (block && !escaped.empty()) {
+        block = place(behind);
+        for (const auto& [span, where] : escaped) {
+            object->*span = where;
+        }
+    }
+    if (!block) {
         return fail(
             Code::invalid,
             "object with a malformed header (kind, name, namespace, uid or resourceVersion)");
@@ -139,9 +179,9 @@ Result<ObjectPtr> Object::decode(std::string_view text,
 bool Object::read_header() noexcept {
     const std::string_view all = bytes();
     bool good = true;
-    // A header string is plain text: no escape can be in a valid one.
+    // As they are written; store() replaces those with escapes.
     const auto text = [&](std::string_view raw, Span& span) {
-        if (raw.size() < 2 || raw.front() != '"' || raw.find('\\') != std::string_view::npos) {
+        if (raw.size() < 2 || raw.front() != '"') {
             good = false;
             return;
         }

@@ -123,7 +123,7 @@ private:
     const char* data() const noexcept { return reinterpret_cast<const char*>(this + 1); }
     std::string_view at(Span span) const noexcept { return {data() + span.offset, span.length}; }
     static Result<ObjectPtr> store(std::string_view text, bool projected);
-    bool read_header() noexcept;  // false: a header string is escaped or of the wrong kind
+    bool read_header() noexcept;  // false: a header string is missing or of the wrong kind
 
     std::uint32_t size_{0};
     Span api_version_, kind_, ns_, name_, uid_, resource_version_;

@@ -100,6 +100,27 @@ TEST(Object, FillsInKindOfListItems) {
     EXPECT_EQ(o->api_version(), "apps/v1");
 }
 
+// RBAC allows any name without a slash or a per cent sign, and the uid of an owner is free.
+TEST(Object, KnowsNamesThatAreWrittenWithEscapes) {
+    for (const char* more : {"", R"(,"n":1.5)"}) {  // copied in one pass, and by the tree
+        const std::string text =
+            R"({"kind":"Role","apiVersion":"v1","metadata":{"namespace":"x","name":"quo\"te\n",)"
+            R"("uid":"u","ownerReferences":[{"kind":"K","name":"a\\","uid":"a\"b",)"
+            R"("apiVersion":"v1","controller":true}]})" +
+            std::string(more) + "}";
+        const auto o = Object::decode(text);
+        ASSERT_TRUE(o) << o.error().message;
+        EXPECT_EQ(o.value()->name(), "quo\"te\n");
+        EXPECT_EQ(o.value()->ns(), "x");
+        EXPECT_EQ(o.value()->uid(), "u");
+        EXPECT_EQ(o.value()->controller_uid(), "a\"b");
+        EXPECT_EQ(o.value()->controller_name(), "a\\");
+        EXPECT_EQ(o.value()->controller_kind(), "K");
+        EXPECT_EQ(o.value()->bytes(), text);
+        EXPECT_EQ(o.value()->string_field("/metadata/name"), "quo\"te\n");
+    }
+}
+
 TEST(Object, RefusesWhatHasNoName) {
     for (const char* text : {"[]",
                              "{}",
