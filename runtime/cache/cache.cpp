@@ -155,12 +155,14 @@ Result<ObjectPtr> Cache::get(const GroupVersionKind& gvk, const ObjectKey& key) 
     ObjectPtr newest;
     bool watched = false;
     bool synced = true;
+    std::string unreadable;
     for (const auto& view : state_->views_of(gvk)) {
         if (!view->covers(key)) {
             continue;
         }
         watched = true;
         synced = synced && view->synced;
+        unreadable = unreadable.empty() ? view->store.why_unreadable(key) : unreadable;
         ObjectPtr object = view->store.get(key);
         const bool newer =
             object && (!newest || kube::compare_resource_versions(object->resource_version(),
@@ -176,6 +178,9 @@ Result<ObjectPtr> Cache::get(const GroupVersionKind& gvk, const ObjectKey& key) 
     if (!synced) {
         return fail(Code::unavailable, named(gvk) + " is not synced yet");
     }
+    if (!unreadable.empty()) {
+        return fail(Code::unavailable, named(gvk) + " " + unreadable);
+    }
     return fail(Code::not_found, named(gvk) + " " + key.to_string() + " is not there");
 }
 
@@ -187,6 +192,9 @@ Result<std::vector<ObjectPtr>> Cache::list(const GroupVersionKind& gvk,
         }
         if (!view->synced) {
             return fail(Code::unavailable, named(gvk) + " is not synced yet");
+        }
+        if (const std::string missing = view->store.why_not_whole(query); !missing.empty()) {
+            return fail(Code::unavailable, "list of " + named(gvk) + " is not whole: " + missing);
         }
         return view->store.list(query);
     }

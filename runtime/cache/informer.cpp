@@ -40,9 +40,11 @@ void Informer::start() {
 void Informer::stop() {
     running_ = false;
     call_.reset();
+    check_.reset();
     timer_.reset();
     subscriptions_.clear();
     shadow_ = {};
+    unreadable_.clear();
 }
 
 void Informer::perform(Action action) {
@@ -57,15 +59,20 @@ void Informer::perform(Action action) {
             observer_->listed(view_->spec, action.reason);
         }
     }
-    if (action.new_shadow) {
+    if (action.new_shadow || action.kind == Action::Kind::wait) {
         shadow_ = {};
+        unreadable_.clear();
+    }
+    if (action.kind != Action::Kind::keep) {
+        check_.reset();
     }
     switch (action.kind) {
-        case Action::Kind::keep: break;
-        case Action::Kind::wait:
-            call_.reset();
-            shadow_ = {};
+        case Action::Kind::keep:
+            if (action.check) {
+                open_check(action.resource_version);
+            }
             break;
+        case Action::Kind::wait: call_.reset(); break;
         case Action::Kind::list: open_list(action); break;
         case Action::Kind::watch: open_watch(action); break;
     }
@@ -143,6 +150,9 @@ void Informer::on_page(Result<kube::ListPage> page) {
         shadow_.insert(shadow_.end(),
                        std::make_move_iterator(got.items.begin()),
                        std::make_move_iterator(got.items.end()));
+        for (kube::Unreadable& one : got.unreadable) {
+            on_unreadable({.verdict = Verdict::collect}, std::move(one));
+        }
     }
     take(std::move(step), nullptr, EventKind::initial_end, got.resource_version);
 }
@@ -160,8 +170,11 @@ void Informer::on_event(kube::WatchEvent event) {
         case kube::WatchEvent::Type::undecodable: break;
     }
     Step step = fsm_.on_watch_event(loop_.now(), kind, event.resource_version);
-    if (kind == EventKind::undecodable && !step.action.log.empty()) {
-        step.action.log.back().error = event.error.message;
+    if (kind == EventKind::undecodable) {
+        on_unreadable(step,
+                      {.head = std::exchange(event.object, nullptr),
+                       .resource_version = event.resource_version,
+                       .why = std::move(event.error.message)});
     }
     take(std::move(step), std::move(event.object), kind, event.resource_version);
 }
@@ -186,14 +199,20 @@ void Informer::take(Step step, ObjectPtr object, EventKind kind, std::string_vie
             } else {
                 deliver(view_->store.apply_upsert(std::move(object)));
             }
+            if (!wrong_.empty()) {
+                wrong_ = view_->store.unreadable_text();
+            }
             break;
     }
     perform(std::move(step.action));
 }
 
 void Informer::commit(const Step& step) {
-    std::vector<Event> events =
-        view_->store.replace(std::exchange(shadow_, {}), fsm_.resource_version(), step.reset);
+    std::vector<Event> events = view_->store.replace(std::exchange(shadow_, {}),
+                                                     fsm_.resource_version(),
+                                                     step.reset,
+                                                     std::exchange(unreadable_, {}));
+    wrong_ = view_->store.unreadable_text();
     if (step.first) {
         for (Event& event : events) {
             event.initial = true;
@@ -306,7 +325,9 @@ void Informer::note_end(std::string_view reason) {
 
 std::string Informer::reason() const {
     if (!fsm_.trouble()) {
-        return fsm_.synced() ? "" : view_->spec.gvk.kind + ": not listed yet";
+        return !fsm_.synced()   ? view_->spec.gvk.kind + ": not listed yet"
+               : wrong_.empty() ? ""
+                                : view_->spec.gvk.kind + ": " + wrong_;
     }
     const Error& error = *fsm_.trouble();
     std::string text = view_->spec.gvk.kind + ": ";
@@ -329,6 +350,9 @@ WatchState Informer::state() const {
         case Phase::live: state.state = SyncState::live; break;
         case Phase::degraded: state.state = SyncState::degraded; break;
     }
+    if (state.state == SyncState::live && !wrong_.empty()) {
+        state.state = SyncState::degraded;
+    }
     state.synced = fsm_.synced();
     state.reason = state.state == SyncState::live ? "" : reason();
     state.objects = view_->store.size();
@@ -343,7 +367,7 @@ void Informer::tell_state() {
     if (!running_) {
         return;
     }
-    const bool trouble = fsm_.phase() != Phase::live;
+    const bool trouble = fsm_.phase() != Phase::live || !wrong_.empty();
     std::string now = std::to_string(static_cast<int>(fsm_.phase())) + (fsm_.synced() ? "+" : "-") +
                       (trouble ? reason() : "");
     if (now == told_) {

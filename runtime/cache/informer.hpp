@@ -62,6 +62,9 @@ private:
     void open_watch(const Action& action);
     void on_page(Result<kube::ListPage> page);
     void on_event(kube::WatchEvent event);
+    void on_unreadable(const Step& step, kube::Unreadable one);
+    void open_check(const std::string& version);
+    bool known(const kube::ListPage& page, std::string_view version) const;
     void take(Step step, ObjectPtr object, EventKind kind, std::string_view version);
     void commit(const Step& step);
     void deliver(const std::vector<Event>& events);
@@ -81,10 +84,13 @@ private:
     MonotonicTime last_event_{kNever};
     MonotonicTime last_bytes_{kNever};
     bool watching_{false};  // a stream is open or opening
+    std::string wrong_;     // objects that cannot be read
     kube::CallHandle call_;
+    kube::CallHandle check_;  // beside a watch
     std::unique_ptr<net::Timer> timer_;
     MonotonicTime timer_at_{kNever};
     Shadow shadow_;
+    std::vector<kube::Unreadable> unreadable_;  // beside the shadow
     // shared with deliveries under way
     std::map<std::uint64_t, std::shared_ptr<Subscription>> subscriptions_;
     std::uint64_t sequence_{0};

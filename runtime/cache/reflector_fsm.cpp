@@ -89,7 +89,7 @@ Step ReflectorFsm::on_page(MonotonicTime now,
 Step ReflectorFsm::commit(MonotonicTime now, std::string_view resource_version) {
     Step step;
     const bool older = kube::compare_resource_versions(resource_version, last_version_) == -1;
-    if (older) {
+    if (older && !other_data_) {
         if (older_since_ == kNever) {
             older_since_ = now;
         }
@@ -105,10 +105,15 @@ Step ReflectorFsm::commit(MonotonicTime now, std::string_view resource_version) 
                                    "list is older than the cache, waiting for a newer one");
             return step;
         }
+        other_data_ = true;
+    }
+    if (other_data_) {
         step.reset = true;
         step.action.log.push_back(
             {LogLevel::error, "the API server's data was set back, taking it as it is now", ""});
     }
+    other_data_ = false;
+    doubtful_ = false;
     step.verdict = Verdict::commit;
     step.first = !synced_;
     last_version_ = resource_version;
@@ -239,11 +244,13 @@ Action ReflectorFsm::on_timer(MonotonicTime now) {
                 LogLevel::warn,
                 "end bookmark of the streaming list did not come, listing instead");
         case State::watching:
+            doubtful_ = true;
             action = begin_watch(now);
             action.log.push_back(
                 {LogLevel::info, "watch went silent or outlived its time, opening it again", ""});
             return action;
         case State::opening:
+            doubtful_ = true;
             return back_off(now,
                             Next::watch,
                             reason_,

@@ -2,8 +2,8 @@
 // date. No I/O, no clock.
 //
 // The driver performs the one action last returned, feeds what happens, and calls on_timer() when
-// deadline() has passed. An action replaces the one before it: its request is dropped. Time is
-// monotonic and handed in; so clock jumps do not matter. Source: client-go
+// deadline() has passed. An action that is no `keep` replaces the one before it: its requests are
+// dropped. Time is monotonic and handed in; so clock jumps do not matter. Source: client-go
 // tools/cache/reflector.go, with consistent first lists and never a step back. Thread: [io].
 #pragma once
 
@@ -67,6 +67,8 @@ struct Action {
     bool send_initial_events{false};  // watch: collect into a shadow
     bool by_list{false};              // with it: by one list; the stream ends after it
     bool new_shadow{false};  // list (first page) or watch: throw away a shadow begun before
+    // Beside the watch: does the server still have what we know at resource_version? on_checked()
+    bool check{false};
     std::chrono::seconds timeout{0};  // watch
     // with new_shadow: "first", "expired", "error", "older", "fallback"; static
     std::string_view reason;
@@ -119,6 +121,8 @@ public:
     // The stream ended: ok, an ERROR event, a refused head, a cut.
     Action on_watch_end(MonotonicTime now, const Result<void>& result);
     Action on_timer(MonotonicTime now);
+    // What a check found. true: nothing that contradicts what we know. An error: its own.
+    Action on_checked(MonotonicTime now, const Result<bool>& known);
     // The server answers others again: who waits because it did not tries soon. True: deadline()
     // has changed.
     bool on_server_back(MonotonicTime now);
@@ -165,6 +169,10 @@ private:
     bool synced_{false};
     // the next snapshot at "" because the last version is gone or not served
     bool consistent_only_{false};
+    // The stream before broke: a server that is another one, or whose data was set back, takes a
+    // watch from a version that it does not know and stays silent.
+    bool doubtful_{false};
+    bool other_data_{false};  // the next snapshot is taken as it is
     std::string last_version_;
     std::string asked_version_;  // of the snapshot under way
     std::string list_version_;   // of its first page

@@ -1,4 +1,4 @@
-#include "runtime/cache/reflector_fsm.hpp"
+#include "runtime/cache/reflector_fixture.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,81 +9,6 @@ namespace capstan::cache {
 namespace {
 
 using namespace std::chrono_literals;
-
-// Feeds a reflector and writes down what it wants: "list rv= first", "watch rv=5 t=300", "wait
-// 800ms", "keep", then the verdict and the log lines.
-struct Reflector {
-    explicit Reflector(ReflectorOptions options = {}) : fsm(options, [this] { return random; }) {}
-
-    double random{0};
-    MonotonicTime now{1h};
-    ReflectorFsm fsm;
-
-    std::string show(const Action& action) const {
-        std::string text;
-        switch (action.kind) {
-            case Action::Kind::keep: text = "keep"; break;
-            case Action::Kind::list:
-                text = "list rv=" + action.resource_version +
-                       (action.continue_token.empty() ? "" : " c=" + action.continue_token);
-                break;
-            case Action::Kind::watch:
-                text = "watch rv=" + action.resource_version + (action.by_list ? " list" : "") +
-                       (action.send_initial_events ? " initial" : "") +
-                       " t=" + std::to_string(action.timeout.count());
-                break;
-            case Action::Kind::wait:
-                text = "wait " +
-                       std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                          fsm.deadline() - now)
-                                          .count()) +
-                       "ms";
-                break;
-        }
-        text += action.new_shadow ? " new:" + std::string(action.reason) : "";
-        for (const LogLine& line : action.log) {
-            constexpr const char* kLevels[] = {"debug", "info", "warn", "error"};
-            text += std::string(" | ") + kLevels[static_cast<int>(line.level)] + " " +
-                    line.message + (line.error.empty() ? "" : " (" + line.error + ")");
-        }
-        return text;
-    }
-    std::string show(const Step& step) const {
-        constexpr const char* kVerdicts[] = {"ignore", "collect", "commit", "apply"};
-        return std::string(kVerdicts[static_cast<int>(step.verdict)]) + (step.reset ? "!" : "") +
-               " " + show(step.action);
-    }
-
-    std::string start() { return show(fsm.start(now)); }
-    std::string page(const char* rv, const char* token = "") {
-        return show(fsm.on_page(now, rv, token));
-    }
-    std::string list_error(Code code,
-                           const char* text = "x",
-                           std::chrono::milliseconds wait = 0ms) {
-        return show(fsm.on_list_error(now, Error{code, text, wait}));
-    }
-    std::string opened() { return show(fsm.on_watch_open(now)); }
-    std::string event(EventKind kind, const char* rv) {
-        fsm.on_watch_bytes(now);
-        return show(fsm.on_watch_event(now, kind, rv));
-    }
-    std::string ended() { return show(fsm.on_watch_end(now, ok())); }
-    std::string failed(Code code, const char* text = "x", std::chrono::milliseconds wait = 0ms) {
-        return show(fsm.on_watch_end(now, fail(Error{code, text, wait})));
-    }
-    std::string pass(MonotonicTime time) {
-        now += time;
-        return show(fsm.on_timer(now));
-    }
-    std::string due() { return pass(fsm.deadline() - now); }
-    // Live at version 10, nothing learned.
-    void go_live() {
-        start();
-        event(EventKind::initial_end, "10");
-        ASSERT_EQ(fsm.phase(), Phase::live);
-    }
-};
 
 constexpr ReflectorOptions kListing{.watch_list = false};
 
@@ -391,7 +316,7 @@ TEST(ReflectorFsm, ForgetsOldTroubleAfterTwoQuietMinutes) {
         r.failed(Code::unavailable);
         r.due();
     }
-    EXPECT_EQ(r.opened(), "keep | info watch works again");
+    EXPECT_EQ(r.opened(), "keep check=10 | info watch works again");
     r.now += 119s;
     EXPECT_EQ(r.failed(Code::unavailable).substr(0, 12), "wait 6400ms ");
     r.due();
@@ -513,10 +438,13 @@ TEST(ReflectorFsm, FindsAMissingKindWithinAMinute) {
 
 TEST(ReflectorFsm, KeepsAnEventItCannotDecodeFromEndingTheStream) {
     Reflector r;
-    r.go_live();
-    EXPECT_EQ(r.event(EventKind::undecodable, ""),
-              "ignore keep | warn dropped a watch event that cannot be decoded");
+    r.start();
+    EXPECT_EQ(r.event(EventKind::undecodable, "7"), "collect keep");
+    EXPECT_EQ(r.event(EventKind::initial_end, "10"), "commit keep");
+    EXPECT_EQ(r.event(EventKind::undecodable, ""), "apply keep");
     EXPECT_EQ(r.event(EventKind::added, "11"), "apply keep");
+    EXPECT_EQ(r.event(EventKind::undecodable, "12"), "apply keep");
+    EXPECT_EQ(r.ended(), "watch rv=12 t=300") << "it is not met again";
 }
 
 TEST(ReflectorFsm, IgnoresWhatComesAfterItMovedOn) {

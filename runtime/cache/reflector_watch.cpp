@@ -1,6 +1,7 @@
 // The reflector's streams: opening them, what events and ends mean, when silence ends one.
 #include "runtime/cache/reflector_fsm.hpp"
 #include "runtime/kube/object.hpp"
+#include "runtime/kube/status.hpp"
 
 #include <algorithm>
 
@@ -46,7 +47,34 @@ Action ReflectorFsm::on_watch_open(MonotonicTime now) {
         last_bytes_ = now;
         settle(now, action);
         arm();
+        action.check = doubtful_ && !last_version_.empty();
+        action.resource_version = action.check ? last_version_ : "";
     }
+    return action;
+}
+
+Action ReflectorFsm::on_checked(MonotonicTime now, const Result<bool>& known) {
+    if (state_ != State::watching) {
+        return {};
+    }
+    const bool ahead = !known && kube::is_too_large_resource_version(known.error());
+    if (!known && !ahead) {
+        const Code code = known.error().code;
+        // No answer: asked again when the stream is opened again.
+        doubtful_ = code == Code::unavailable || code == Code::timeout || code == Code::overloaded;
+        return {};
+    }
+    doubtful_ = false;
+    if (known && known.value()) {
+        return {};
+    }
+    // Behind us, it may be a replica that lags: then the snapshot says so, as always.
+    consistent_only_ = true;
+    other_data_ = known.has_value();
+    Action action = begin_snapshot(now, "older");
+    action.log.push_back({LogLevel::warn,
+                          "the API server does not have what it showed before, listing again",
+                          known ? "" : text_of(known.error())});
     return action;
 }
 
@@ -81,11 +109,6 @@ Step ReflectorFsm::on_watch_event(MonotonicTime now,
     if (state_ != State::streaming && state_ != State::watching) {
         return step;
     }
-    if (kind == EventKind::undecodable) {
-        step.action.log.push_back(
-            {LogLevel::warn, "dropped a watch event that cannot be decoded", ""});
-        return step;
-    }
     any_event_ = true;
     if (state_ == State::watching) {
         advance(resource_version);
@@ -97,7 +120,8 @@ Step ReflectorFsm::on_watch_event(MonotonicTime now,
     }
     switch (kind) {
         case EventKind::added:
-        case EventKind::modified: step.verdict = Verdict::collect; break;
+        case EventKind::modified:
+        case EventKind::undecodable: step.verdict = Verdict::collect; break;
         case EventKind::initial_end:
             step = commit(now, resource_version);
             if (step.verdict == Verdict::commit) {
@@ -111,8 +135,7 @@ Step ReflectorFsm::on_watch_event(MonotonicTime now,
                                   LogLevel::warn,
                                   "streaming list sent a deletion before its end, listing instead");
             break;
-        case EventKind::bookmark:
-        case EventKind::undecodable: break;
+        case EventKind::bookmark: break;
     }
     return step;
 }
@@ -155,6 +178,10 @@ Action ReflectorFsm::watch_ended(MonotonicTime now) {
 }
 
 Action ReflectorFsm::watch_failed(MonotonicTime now, const Error& error) {
+    if (kube::is_too_large_resource_version(error)) {  // some servers say so; see on_checked()
+        consistent_only_ = true;
+        return back_off(now, Next::snapshot, "older", error, "watch failed, listing again");
+    }
     switch (error.code) {
         case Code::expired:
             if (failures_ == 0 || unreachable_ ||
@@ -174,6 +201,7 @@ Action ReflectorFsm::watch_failed(MonotonicTime now, const Error& error) {
         case Code::unavailable:
         case Code::timeout:
         case Code::forbidden:
+            doubtful_ = doubtful_ || error.code == Code::unavailable || error.code == Code::timeout;
             if (++stuck_ < kWatchFailuresMax || error.code == Code::forbidden) {
                 return back_off(now, Next::watch, reason_, error, "watch failed");
             }

@@ -94,6 +94,40 @@ std::vector<ObjectPtr> Store::watched() const {
     return {state_->objects.begin(), state_->objects.end()};
 }
 
+ObjectPtr Store::watched(const ObjectKey& key) const {
+    const std::shared_lock lock(state_->mutex);
+    return state_->find(view_of(key));
+}
+
+std::string Store::why_unreadable(const ObjectKey& key) const {
+    const std::shared_lock lock(state_->mutex);
+    const auto found = state_->unreadable.find(key);
+    return found == state_->unreadable.end() ? "" : found->second.text();
+}
+
+std::string Store::why_not_whole(const ListQuery& query) const {
+    const std::shared_lock lock(state_->mutex);
+    for (const auto& [key, one] : state_->unreadable) {
+        const bool wanted = (query.ns.empty() || key.ns == query.ns) &&
+                            (query.selector == nullptr || query.selector->matches(*one.head));
+        if (wanted && !state_->objects.contains(key)) {
+            return one.text();
+        }
+    }
+    return state_->nameless;
+}
+
+std::string Store::unreadable_text() const {
+    const std::shared_lock lock(state_->mutex);
+    const std::size_t count = state_->unreadable.size() + (state_->nameless.empty() ? 0 : 1);
+    if (count == 0) {
+        return "";
+    }
+    return (count == 1 ? "an object" : std::to_string(count) + " objects") + " cannot be read: " +
+           (state_->unreadable.empty() ? state_->nameless
+                                       : state_->unreadable.begin()->second.text());
+}
+
 Result<void> Store::add_index(const IndexSpec& index) {
     if (state_->indexes.contains(index)) {
         return ok();

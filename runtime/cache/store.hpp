@@ -2,7 +2,8 @@
 //
 // One writer (the loop), any number of readers. Readers get shared immutable objects; a list is a
 // consistent snapshot. The lock is held for pointer copies only: selectors run outside it. Never
-// moves an object back to an older version.
+// moves an object back to an older version, unless a later state of all shows it so. An object that
+// cannot be read stays as it was read last.
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -10,6 +11,7 @@
 #include "capstan/object_ref.hpp"
 #include "runtime/kube/object.hpp"
 #include "runtime/kube/selector.hpp"
+#include "runtime/kube/unreadable.hpp"
 
 #include <chrono>
 #include <compare>
@@ -83,9 +85,22 @@ public:
     // True when the store shows version `rv` of `key` or a newer one (or is past it). False when
     // not comparable and not equal. Overlays do not count.
     bool reached(const ObjectKey& key, std::string_view rv) const;
+    // Why `key` cannot be read; empty: nothing is wrong with it.
+    std::string why_unreadable(const ObjectKey& key) const;
+    // The same of the first one a list would have to hold and of which nothing is stored: then the
+    // list is not whole.
+    std::string why_not_whole(const ListQuery& query = {}) const;
+    // "2 objects cannot be read: default/a: JSON is nested deeper than 128"; empty: none.
+    std::string unreadable_text() const;
 
     // Writes. [io] The events are in the order they are to be delivered: removals first.
-    std::vector<Event> replace(Shadow shadow, std::string_view rv, bool reset);
+    // `unreadable`: they are there; what is stored of them stays.
+    std::vector<Event> replace(Shadow shadow,
+                               std::string_view rv,
+                               bool reset,
+                               std::vector<kube::Unreadable> unreadable = {});
+    // True: that was not known. Until the object can be read, is removed or a list lacks it.
+    bool note_unreadable(kube::Unreadable one);
     std::vector<Event> apply_upsert(ObjectPtr object);
     std::vector<Event> apply_remove(ObjectPtr object);
     void advance(std::string_view rv);  // bookmark
@@ -93,6 +108,7 @@ public:
     Result<void> add_index(const IndexSpec& index);
     // without overlays, sorted: for replay to a late subscriber
     std::vector<ObjectPtr> watched() const;
+    ObjectPtr watched(const ObjectKey& key) const;  // nullptr: not there
 
     // Our own writes. [any] The written object is shown until the watch has caught up or
     // kOverlayTtl has passed.

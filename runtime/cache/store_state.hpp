@@ -49,6 +49,7 @@ struct Overlay {
     MonotonicTime expires{0};
 };
 using Overlays = std::map<ObjectKey, Overlay, ByKey>;
+using Unreadables = std::map<ObjectKey, kube::Unreadable, ByKey>;
 
 inline std::vector<std::string> values_of(const IndexSpec& index, const Object& object) {
     switch (index.kind) {
@@ -119,6 +120,8 @@ struct Store::State {
     Objects objects;
     Indexes indexes;
     Overlays overlays;
+    Unreadables unreadable;
+    std::string nameless;  // of the last one whose name cannot be read either; empty: none
     std::string version;
     std::size_t bytes{0};
 
@@ -129,6 +132,18 @@ struct Store::State {
                        std::vector<Event>& removals,
                        std::vector<Event>& others) const;
     void settle_overlays(std::string_view rv, std::vector<Event>& events);
+    bool take_unreadable(kube::Unreadable one);
+    ObjectPtr taken(ObjectPtr object,
+                    std::string_view rv,
+                    bool reset,
+                    std::vector<Event>& removals,
+                    std::vector<Event>& others) const;
+    // It is there, cannot be read, and is no namesake of what is stored.
+    bool stays(const ObjectPtr& old, const Unreadables& now) const {
+        const auto found = now.find(view_of(old));
+        return found != now.end() &&
+               (found->second.head->uid().empty() || found->second.head->uid() == old->uid());
+    }
 
     ObjectPtr find(const KeyView& key) const {
         const auto found = objects.find(key);

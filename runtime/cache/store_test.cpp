@@ -118,10 +118,80 @@ TEST_F(StoreTest, SynthesisesDeletesOverARelist) {
 TEST_F(StoreTest, KeepsNewerObjectsOverAnOlderListUnlessReset) {
     store.replace({make({"a", "u1", 5})}, "10", false);
     store.apply_upsert(make({"a", "u1", 12}));
-    EXPECT_EQ(show(store.replace({make({"a", "u1", 11})}, "12", false)), "");
+    EXPECT_EQ(show(store.replace({make({"a", "u1", 11})}, "11", false)), "");
     EXPECT_EQ(names(store.list()), "x/a@12");
     EXPECT_EQ(show(store.replace({make({"a", "u1", 3})}, "4", true)), "update:u1@12>u1@3");
     EXPECT_EQ(store.resource_version(), "4");
+}
+
+// A list later than what is stored shows something older: the data was set back and went on.
+TEST_F(StoreTest, TakesWhatALaterListShowsEvenIfOlder) {
+    store.replace({make({"a", "u1", 5}), make({"b", "u2", 6})}, "10", false);
+    store.apply_upsert(make({"a", "u1", 12}));
+    EXPECT_EQ(show(store.replace({make({"a", "u1", 11}), make({"b", "u3", 4})}, "13", false)),
+              "remove?:u2@6 update:u1@12>u1@11 create:>u3@4");
+    // One version, two histories.
+    EXPECT_EQ(show(store.replace({make({"a", "u1", 11}), make({"b", "u4", 4})}, "14", false)),
+              "remove?:u3@4 create:>u4@4");
+    EXPECT_EQ(
+        show(store.replace({make({"a", "u1", 11, "x", "new"}), make({"b", "u4", 4})}, "9", true)),
+        "update:u1@11>u1@11");
+}
+
+// Written in one transaction of etcd.
+TEST_F(StoreTest, TakesObjectsThatShareOneVersion) {
+    store.replace({make({"a", "u1", 5})}, "10", false);
+    EXPECT_EQ(show(store.apply_upsert(make({"b", "u2", 12}))), "create:>u2@12");
+    EXPECT_EQ(show(store.apply_upsert(make({"c", "u3", 12}))), "create:>u3@12");
+    EXPECT_EQ(show(store.apply_upsert(make({"a", "u1", 12}))), "update:u1@5>u1@12");
+    EXPECT_EQ(show(store.apply_remove(make({"a", "u1", 13}))), "remove:u1@13");
+    EXPECT_EQ(show(store.apply_remove(make({"b", "u2", 13}))), "remove:u2@13");
+    EXPECT_EQ(show(store.apply_upsert(make({"a", "u1", 12}))), "") << "from the past";
+}
+
+kube::Unreadable unreadable(const Spec& s) {
+    return {make(s), std::to_string(s.rv), "too deep"};
+}
+
+TEST_F(StoreTest, KeepsWhatCannotBeReadAnyMore) {
+    store.replace({make({"a", "u1", 5}), make({"b", "u2", 6})}, "10", false);
+    EXPECT_TRUE(store.note_unreadable(unreadable({"a", "u1", 12})));
+    EXPECT_FALSE(store.note_unreadable(unreadable({"a", "u1", 13}))) << "known";
+    EXPECT_EQ(store.why_unreadable({"x", "a"}), "x/a: too deep");
+    EXPECT_EQ(store.why_unreadable({"x", "b"}), "");
+    EXPECT_EQ(store.unreadable_text(), "an object cannot be read: x/a: too deep");
+    EXPECT_EQ(store.why_not_whole(), "") << "an old state of it is there";
+    // Lists that hold it, as something unreadable, do not remove it; its namesake's do.
+    EXPECT_EQ(show(store.replace({make({"b", "u2", 6})},
+                                 "20",
+                                 false,
+                                 {unreadable({"a", "u1", 13}), unreadable({"c", "u3", 14})})),
+              "");
+    EXPECT_EQ(names(store.list()), "x/a@5 x/b@6");
+    EXPECT_EQ(store.unreadable_text(), "2 objects cannot be read: x/a: too deep");
+    EXPECT_EQ(store.why_not_whole(), "x/c: too deep");
+    EXPECT_EQ(store.why_not_whole({"y", nullptr}), "");
+    EXPECT_EQ(
+        show(store.replace({make({"b", "u2", 6})}, "30", false, {unreadable({"a", "u9", 25})})),
+        "remove?:u1@5");
+    EXPECT_EQ(store.why_not_whole(), "x/a: too deep");
+    // Events from the past say nothing of it; a readable state and a deletion do.
+    store.apply_upsert(make({"a", "u1", 12}));
+    EXPECT_NE(store.why_unreadable({"x", "a"}), "");
+    EXPECT_EQ(show(store.apply_upsert(make({"a", "u9", 31}))), "create:>u9@31");
+    EXPECT_EQ(store.unreadable_text(), "");
+    store.note_unreadable(unreadable({"a", "u9", 32}));
+    EXPECT_EQ(show(store.apply_remove(make({"a", "u9", 33}))), "remove:u9@33");
+    EXPECT_EQ(store.unreadable_text(), "");
+}
+
+TEST_F(StoreTest, DoesNotForgetOneWithoutAName) {
+    EXPECT_TRUE(store.note_unreadable({nullptr, "", "too deep"}));
+    EXPECT_EQ(store.unreadable_text(),
+              "an object cannot be read: an object without a readable name: too deep");
+    EXPECT_NE(store.why_not_whole(), "");
+    store.replace({}, "20", false);
+    EXPECT_EQ(store.unreadable_text(), "");
 }
 
 TEST_F(StoreTest, TakesTheNewestOfEqualKeysInASnapshot) {

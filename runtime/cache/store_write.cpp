@@ -3,6 +3,18 @@
 #include <iterator>
 
 namespace capstan::cache {
+namespace {
+
+// An event of `object` says what became of one that could not be read, unless it is from the past.
+void forget_unreadable(Unreadables& unreadable, const ObjectPtr& object) {
+    const auto known = unreadable.find(view_of(object));
+    if (known != unreadable.end() &&
+        order(object->resource_version(), known->second.resource_version, 1) >= 0) {
+        unreadable.erase(known);
+    }
+}
+
+}  // namespace
 
 // What readers saw of our own writes and nobody would be told of: an object that came and went
 // between two lists, so that neither shows it; and, when the data was set back, a write that was
@@ -51,7 +63,58 @@ void Store::State::settle_overlays(std::string_view rv, std::vector<Event>& even
     });
 }
 
-std::vector<Event> Store::replace(Shadow shadow, std::string_view rv, bool reset) {
+// Requires the lock.
+bool Store::State::take_unreadable(kube::Unreadable one) {
+    if (!one.head) {
+        const bool news = nameless.empty();
+        nameless = one.text();
+        return news;
+    }
+    const auto known = unreadable.find(view_of(one.head));
+    const bool news = known == unreadable.end() || known->second.why != one.why;
+    unreadable.insert_or_assign(one.head->key(), std::move(one));
+    return news;
+}
+
+bool Store::note_unreadable(kube::Unreadable one) {
+    const std::unique_lock lock(state_->mutex);
+    return state_->take_unreadable(std::move(one));
+}
+
+// What a state of all at `rv` leaves of an object it shows, with the events of that.
+ObjectPtr Store::State::taken(ObjectPtr object,
+                              std::string_view rv,
+                              bool reset,
+                              std::vector<Event>& removals,
+                              std::vector<Event>& others) const {
+    const ObjectPtr old = find(view_of(object));
+    if (!old) {
+        others.push_back({EventType::create, nullptr, object});
+        return object;
+    }
+    const int moved = order(object->resource_version(), old->resource_version(), 1);
+    // A state later than `old` that shows an older one: the data was set back meanwhile.
+    const bool keep = moved < 0 && !reset && order(rv, old->resource_version(), -1) < 0;
+    // Histories that parted may have used a version twice.
+    const bool same =
+        moved == 0 && (reset ? old->bytes() == object->bytes() : old->uid() == object->uid());
+    if (same || keep) {
+        return old;
+    }
+    if (old->uid() == object->uid()) {
+        others.push_back({EventType::update, old, object});
+    } else {
+        removals.push_back(
+            {.type = EventType::remove, .old_object = old, .final_state_unknown = true});
+        others.push_back({EventType::create, nullptr, object});
+    }
+    return object;
+}
+
+std::vector<Event> Store::replace(Shadow shadow,
+                                  std::string_view rv,
+                                  bool reset,
+                                  std::vector<kube::Unreadable> unreadable) {
     // Everything is built beside the present content; readers wait for the swap alone.
     const auto newer_last = [](const ObjectPtr& a, const ObjectPtr& b) {
         const KeyView left = view_of(a);
@@ -73,26 +136,26 @@ std::vector<Event> Store::replace(Shadow shadow, std::string_view rv, bool reset
             continue;  // the same key again, newer
         }
         ObjectPtr object = std::move(shadow[i]);
-        if (const ObjectPtr old = state_->find(view_of(object))) {
-            const int moved = order(object->resource_version(), old->resource_version(), 1);
-            if (moved == 0 || (moved < 0 && !reset)) {
-                object = old;
-            } else if (old->uid() == object->uid()) {
-                others.push_back({EventType::update, old, object});
-            } else {
-                removals.push_back(
-                    {.type = EventType::remove, .old_object = old, .final_state_unknown = true});
-                others.push_back({EventType::create, nullptr, object});
-            }
-        } else {
-            others.push_back({EventType::create, nullptr, object});
-        }
+        object = state_->taken(std::move(object), rv, reset, removals, others);
         bytes += object->memory();
         put(indexes, object);
         objects.insert(objects.end(), std::move(object));
     }
+    Unreadables there;
+    for (const kube::Unreadable& one : unreadable) {
+        if (one.head) {
+            there.emplace(one.head->key(), one);
+        }
+    }
     for (const ObjectPtr& old : state_->objects) {
-        if (!objects.contains(old)) {
+        if (objects.contains(old)) {
+            continue;
+        }
+        if (state_->stays(old, there)) {
+            bytes += old->memory();
+            put(indexes, old);
+            objects.insert(old);
+        } else {
             removals.push_back(
                 {.type = EventType::remove, .old_object = old, .final_state_unknown = true});
         }
@@ -101,6 +164,11 @@ std::vector<Event> Store::replace(Shadow shadow, std::string_view rv, bool reset
     std::swap(state_->objects, objects);
     std::swap(state_->indexes, indexes);
     state_->bytes = bytes;
+    state_->unreadable.clear();
+    state_->nameless.clear();
+    for (kube::Unreadable& one : unreadable) {
+        state_->take_unreadable(std::move(one));
+    }
     state_->tell_overlaid(objects, rv, reset, removals, others);
     if (reset) {
         state_->version = rv;
@@ -117,14 +185,16 @@ std::vector<Event> Store::replace(Shadow shadow, std::string_view rv, bool reset
 std::vector<Event> Store::apply_upsert(ObjectPtr object) {
     const std::string_view rv = object->resource_version();
     const ObjectPtr old = state_->find(view_of(object));
-    // What is not there and not newer than the store was deleted before: an event from the past.
+    // What is not there and older than the store was deleted before: an event from the past. Not
+    // what is of the store's own version: objects written together share one.
     const bool stale = old ? order(rv, old->resource_version(), 1) <= 0
-                           : !state_->version.empty() && order(rv, state_->version, 1) <= 0;
+                           : !state_->version.empty() && order(rv, state_->version, 1) < 0;
     if (stale) {
         return {};
     }
     std::vector<Event> events;
     const std::unique_lock lock(state_->mutex);
+    forget_unreadable(state_->unreadable, object);
     bool own = false;
     if (const auto overlay = state_->overlays.find(view_of(object));
         overlay != state_->overlays.end()) {
@@ -157,6 +227,7 @@ std::vector<Event> Store::apply_remove(ObjectPtr object) {
     const std::string_view rv = object->resource_version();
     const ObjectPtr old = state_->find(view_of(object));
     const std::unique_lock lock(state_->mutex);
+    forget_unreadable(state_->unreadable, object);
     state_->advance(rv);
     if (const auto overlay = state_->overlays.find(view_of(object));
         overlay != state_->overlays.end()) {

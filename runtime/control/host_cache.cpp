@@ -63,6 +63,11 @@ capstan_rc get(capstan_call* handle,
                                    : CAPSTAN_OK;
         }
     }
+    for (const ReadStore* store : stores) {  // there, so not "not found"
+        if (const std::string why = store->store->why_unreadable(key); !why.empty()) {
+            return report(CAPSTAN_E_UNAVAIL, text(gk) + " " + why);
+        }
+    }
     return report(CAPSTAN_E_NOT_FOUND, text(gk) + " " + key.to_string() + " is not in the cache");
 }
 
@@ -93,6 +98,10 @@ capstan_rc list(capstan_call* handle,
     };
     std::vector<Found> found;
     for (const ReadStore* store : stores) {
+        const std::string missing = store->store->why_not_whole({text(ns), &parsed.value()});
+        if (!missing.empty()) {
+            return report(CAPSTAN_E_UNAVAIL, "list " + text(gk) + ": it is not whole: " + missing);
+        }
         for (cache::ObjectPtr& object : store->store->list({text(ns), &parsed.value()})) {
             found.push_back({std::move(object), store});
         }

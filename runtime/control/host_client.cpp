@@ -79,6 +79,11 @@ capstan_rc list(capstan_call* handle,
         if (!page) {
             return report(page.error());
         }
+        if (const auto& bad = page.value().unreadable; !bad.empty()) {
+            return report(
+                CAPSTAN_E_UNAVAIL,
+                "list " + asked.gvk.to_string() + ": it is not whole: " + bad.front().text());
+        }
         for (ObjectPtr& object : page.value().items) {
             if (++seen > kListItemsMax) {
                 return report(CAPSTAN_E_TOO_LARGE,

@@ -16,6 +16,7 @@
 #include "runtime/kube/flow.hpp"
 #include "runtime/kube/object.hpp"
 #include "runtime/kube/resources.hpp"
+#include "runtime/kube/unreadable.hpp"
 #include "runtime/kube/write_gate.hpp"
 #include "runtime/net/http.hpp"
 #include "runtime/net/loop.hpp"
@@ -107,6 +108,7 @@ struct ListPage {
     std::string resource_version;
     std::string continue_token;  // empty: the last page
     std::vector<ObjectPtr> items;
+    std::vector<Unreadable> unreadable;  // items that are there all the same
 };
 
 // What the server does with fields it does not know.
@@ -161,7 +163,9 @@ struct WatchOptions {
 struct WatchEvent {
     enum class Type : std::uint8_t { added, modified, deleted, bookmark, undecodable };
     Type type{Type::undecodable};
-    ObjectPtr object;                // added, modified, deleted
+    // added, modified, deleted; undecodable: what is known of it (Unreadable::head) or nullptr.
+    // One that could not be read is still deleted, with its head.
+    ObjectPtr object;
     std::string resource_version;    // of the object or bookmark
     bool initial_events_end{false};  // bookmark
     Error error;                     // undecodable: why; the stream goes on

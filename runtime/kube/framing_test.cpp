@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(
         EventRow{"no_name",
                  R"({"type":"ADDED","object":{"kind":"Pod","metadata":{"resourceVersion":"9"}}})",
                  Type::undecodable,
-                 ""}),
+                 "9"}),
     [](const auto& row) { return row.param.name; });
 
 TEST(WatchEvent, KnowsTheEndOfInitialEvents) {

@@ -17,6 +17,7 @@ struct ListDecode : std::enable_shared_from_this<ListDecode> {
     std::function<void(Result<ListPage>)> done;
     std::string body;
     std::vector<std::string_view> items;  // into body
+    std::size_t next{0};                  // of items
     ListPage page;
 
     Result<void> open() {
@@ -45,15 +46,16 @@ struct ListDecode : std::enable_shared_from_this<ListDecode> {
         if (!live || !live->live()) {
             return;
         }
-        for (std::size_t n = 0; n < kDecodeBatch && page.items.size() < items.size(); ++n) {
-            auto object = Object::decode(items[page.items.size()], projection, &verb->gvk);
-            if (!object) {
-                done(fail(bad_answer(*verb, object.error())));
-                return;
+        for (std::size_t n = 0; n < kDecodeBatch && next < items.size(); ++n) {
+            const std::string_view item = items[next++];
+            if (auto object = Object::decode(item, projection, &verb->gvk)) {
+                page.items.push_back(std::move(object).value());
+            } else {
+                page.unreadable.push_back(
+                    unreadable(item, projection, verb->gvk, object.error().message));
             }
-            page.items.push_back(std::move(object).value());
         }
-        if (page.items.size() == items.size()) {
+        if (next == items.size()) {
             done(std::move(page));
             return;
         }

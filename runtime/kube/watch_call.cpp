@@ -244,15 +244,16 @@ private:
     }
 
     bool take_item(std::string_view item) {
+        auto object = Object::decode(item, options_.projection, &gvk_);
+        if (!object) {
+            handler_.on_event(
+                undecodable(unreadable(item, options_.projection, gvk_, object.error().message)));
+            return live();
+        }
         WatchEvent event;
         event.type = WatchEvent::Type::added;
-        if (auto object = Object::decode(item, options_.projection, &gvk_)) {
-            event.object = std::move(object).value();
-            event.resource_version = event.object->resource_version();
-        } else {
-            event.type = WatchEvent::Type::undecodable;
-            event.error = object.error();
-        }
+        event.object = std::move(object).value();
+        event.resource_version = event.object->resource_version();
         handler_.on_event(std::move(event));
         return live();
     }

@@ -3,6 +3,7 @@
 #include "capstan/json.hpp"
 #include "runtime/kube/compact_copy.hpp"
 #include "runtime/kube/line_splitter.hpp"
+#include "runtime/kube/raw_json.hpp"
 #include "runtime/kube/status.hpp"
 
 #include <optional>
@@ -28,6 +29,30 @@ std::optional<Type> type_of(std::string_view text) {
 
 WatchEvent undecodable(std::string message) {
     return {Type::undecodable, nullptr, "", false, {Code::invalid, std::move(message), {}}};
+}
+
+// Of an object that is no JSON we take: what its outline says of it.
+Result<WatchEvent> decode_outline(std::string_view line,
+                                  const GroupVersionKind& gvk,
+                                  const Projection& projection,
+                                  const Error& error) {
+    line = line.substr(0, line.find_last_not_of(" \t\r\n") + 1);
+    const auto raw_type = raw::member(line, "type");
+    const auto text = raw_type ? raw::to_text(*raw_type) : std::nullopt;
+    const std::string_view object = raw::member(line, "object").value_or("");
+    const auto type = type_of(text.value_or(""));
+    const bool whole = raw::value_length(line) == line.size() && object.starts_with('{');
+    if (!whole || !type || *type == Type::bookmark) {
+        return fail(Code::unavailable, "watch line is no JSON: " + error.message);
+    }
+    // In the words of a list: of the object, not of the line.
+    const auto alone = Object::decode(object, projection, &gvk);
+    WatchEvent event = undecodable(
+        unreadable(object, projection, gvk, alone ? error.message : alone.error().message));
+    if (*type == Type::deleted && event.object) {
+        event.type = Type::deleted;
+    }
+    return event;
 }
 
 // {"type":"MODIFIED","object":{...}} as API servers write it, with an object of the watched kind.
@@ -59,15 +84,25 @@ std::optional<WatchEvent> decode_usual(std::string_view line,
 
 }  // namespace
 
+WatchEvent undecodable(Unreadable found) {
+    return {Type::undecodable,
+            std::move(found.head),
+            std::move(found.resource_version),
+            false,
+            {Code::invalid, std::move(found.why), {}}};
+}
+
 Result<WatchEvent> decode_watch_line(std::string_view line,
                                      const GroupVersionKind& gvk,
                                      const Projection& projection) {
     if (auto usual = decode_usual(line, gvk, projection)) {
         return std::move(*usual);
     }
-    auto parsed = json::parse(line, {.bytes_max = kWatchLineBytesMax});
+    // The object may be as deep as in a list.
+    auto parsed =
+        json::parse(line, {.depth_max = json::kDepthMax + 1, .bytes_max = kWatchLineBytesMax});
     if (!parsed) {
-        return fail(Code::unavailable, "watch line is no JSON: " + parsed.error().message);
+        return decode_outline(line, gvk, projection, parsed.error());
     }
     json::Value event = std::move(parsed).value();
     const std::string text{json::View(event)["type"].string_or("")};
@@ -97,7 +132,7 @@ Result<WatchEvent> decode_watch_line(std::string_view line,
     }
     auto decoded = Object::make(std::move(*object), projection, &gvk);
     if (!decoded) {
-        return undecodable(decoded.error().message);
+        return decode_outline(line, gvk, projection, decoded.error());
     }
     result.object = std::move(decoded).value();
     return result;

@@ -8,9 +8,12 @@
 
 namespace capstan::kube {
 
-// Errors end the stream: unavailable (no JSON), or the error that an ERROR event carries.
+// An object that cannot be read is one event all the same (WatchEvent). Errors end the stream:
+// unavailable (no JSON value, or cut off), or the error that an ERROR event carries.
 Result<WatchEvent> decode_watch_line(std::string_view line,
                                      const GroupVersionKind& gvk,
                                      const Projection& projection);
+// An added or modified object that cannot be read.
+WatchEvent undecodable(Unreadable found);
 
 }  // namespace capstan::kube

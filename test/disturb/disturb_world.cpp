@@ -17,15 +17,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::unique_ptr<local::ApiServer> make_server(const Clock& clock) {
+std::unique_ptr<local::ApiServer> make_server(const Clock& clock, std::uint64_t seed) {
     local::ApiServerOptions options;
-    options.seed = 3;
+    options.seed = seed;  // of uids
     return local::ApiServer::create(clock, std::move(options)).value();
 }
 
 }  // namespace
 
-DisturbWorld::DisturbWorld() : loop(net::make_loop()), server_(make_server(*loop)) {
+DisturbWorld::DisturbWorld() : loop(net::make_loop()), server_(make_server(*loop, 3)) {
     reflector.backoff_max = 3s;
 }
 
@@ -64,6 +64,12 @@ void DisturbWorld::serve_with(const net::KeyPair& pair, std::string client_ca_pe
     http_options_.client_ca_pem = std::move(client_ca_pem);
     http_options_.client_auth = net::ClientAuth::request;
     serve();
+}
+
+void DisturbWorld::replace_server() {
+    run_for(100ms);  // its watches end when it has seen their clients go
+    binding_.reset();
+    server_ = make_server(*loop, 4);
 }
 
 std::string DisturbWorld::endpoint() const {

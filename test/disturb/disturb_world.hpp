@@ -44,6 +44,8 @@ public:
     // The server. TLS as soon as serving() was given a pair.
     void serve();
     void stop_serving();
+    // Another server from now on, with data of its own. Requires: not serving.
+    void replace_server();
     void serve_with(const net::KeyPair& pair, std::string client_ca_pem);
     std::string endpoint() const;
     net::HttpServer& http_server() { return *http_; }
@@ -100,7 +102,7 @@ public:
 private:
     void take(std::shared_ptr<net::ServerExchange> exchange);
 
-    const std::unique_ptr<local::ApiServer> server_;
+    std::unique_ptr<local::ApiServer> server_;
     std::unique_ptr<local::HttpBinding> binding_;
     std::unique_ptr<net::HttpServer> http_;
     net::HttpServerOptions http_options_;

@@ -42,6 +42,7 @@ public:
     }
     void respond(int status, net::Headers headers, std::string body) override {
         if (inner_) {
+            deepen(body);
             inner_->respond(status, std::move(headers), std::move(body));
         }
     }
@@ -62,6 +63,7 @@ public:
         if (trouble_.expired_in_stream) {
             bytes = kExpired;
         }
+        deepen(bytes);
         if (trouble_.padded_to > 0) {
             pad(bytes);
         }
@@ -101,6 +103,17 @@ public:
 private:
     void swallow(std::function<void(Result<void>)> done) {
         loop_.post([done = std::move(done)] { done(ok()); });
+    }
+    void deepen(std::string& bytes) const {
+        const std::string value = "\"" + std::string(kDeepValue) + "\"";
+        for (std::size_t at = 0;
+             trouble_.deepened && (at = bytes.find(value, at)) != std::string::npos;) {
+            std::string deep = "1";
+            for (int i = 0; i < 200; ++i) {
+                deep = "{\"a\":" + deep + "}";
+            }
+            bytes.replace(at, value.size(), deep);
+        }
     }
     // Blanks between the members of the first object.
     void pad(std::string& bytes) {

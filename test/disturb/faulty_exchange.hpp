@@ -13,11 +13,14 @@
 
 namespace capstan::test {
 
+inline constexpr const char* kDeepValue = "@deep@";
+
 // What happens to one request; all off by default.
 struct Trouble {
     int status{0};  // answered with this and a Status body; the API never sees it
     std::chrono::seconds retry_after{0};
-    bool silent{false};  // taken, never answered: a peer that is gone without saying so
+    bool deepened{false};  // values that are kDeepValue become objects of 200 levels
+    bool silent{false};    // taken, never answered: a peer that is gone without saying so
     // Of a watch:
     bool silent_soon{false};        // the same after what it starts with
     std::size_t cut_after{0};       // bytes; then the connection breaks. 0: never

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 
 namespace capstan::test {
@@ -74,6 +75,39 @@ TEST_F(RefusalTest, AServerThatRestartsIsResumed) {
         ASSERT_TRUE(settles()) << i;
     }
     EXPECT_EQ(relists(), 0);
+}
+
+// At the same address, with a history that has not come to what we know, or is past it.
+TEST_F(RefusalTest, AServerThatIsReplacedIsNoticed) {
+    for (const bool ahead : {false, true}) {
+        SCOPED_TRACE(ahead);
+        DisturbWorld one;
+        one.reflector.reset_after = 1s;
+        one.serve();
+        for (int i = 0; i < (ahead ? 1 : 60); ++i) {
+            one.put("a", std::to_string(i));
+        }
+        one.put("gone", "1");
+        one.connect_plainly();
+        one.watch();
+        ASSERT_TRUE(one.until([&] { return one.is_live() && one.equal(); }));
+        one.stop_serving();
+        one.replace_server();
+        one.put("a", "new");
+        for (int i = 0; i < (ahead ? 60 : 1); ++i) {
+            one.put("b", std::to_string(i));
+        }
+        one.serve();
+        ASSERT_TRUE(one.until([&] { return one.is_live() && one.equal(); }))
+            << testing::PrintToString(one.log_lines);
+        EXPECT_EQ(one.handle->store()->get({"default", "a"})->string_field("/data/v"), "new");
+        EXPECT_EQ(std::count(one.log_lines.begin(),
+                             one.log_lines.end(),
+                             "the API server's data was set back, taking it as it is now"),
+                  1);
+        one.put("c", "1");
+        ASSERT_TRUE(one.until([&] { return one.is_live() && one.equal(); }));
+    }
 }
 
 TEST_F(RefusalTest, AServerThatIsAwayIsNotPestered) {

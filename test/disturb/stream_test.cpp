@@ -106,6 +106,41 @@ TEST_F(StreamTest, AnEventOfTenMebibytesIsTaken) {
     EXPECT_EQ(relists(), 0);
 }
 
+// Streamed, in pages, as one list.
+TEST_F(StreamTest, AnObjectThatCannotBeReadIsPassedOver) {
+    for (const int way : {0, 1, 2}) {
+        SCOPED_TRACE(way);
+        DisturbWorld one;
+        one.reflector.watch_list = way == 0;
+        one.reflector.whole_list = way == 2;
+        one.trouble = [](const std::string&) { return Trouble{.deepened = true}; };
+        one.serve();
+        one.put("first", "1");
+        one.put("deep", kDeepValue);
+        one.connect_plainly();
+        one.watch();
+        const auto has = [&](const std::string& name, const std::string& value) {
+            const auto object = one.handle->store()->get({"default", name});
+            return object && object->string_field("/data/v") == value;
+        };
+        ASSERT_TRUE(one.until([&] { return one.handle->state().synced; }));
+        EXPECT_EQ(one.handle->state().state, cache::SyncState::degraded);
+        EXPECT_EQ(one.handle->state().reason,
+                  "ConfigMap: an object cannot be read: default/deep: JSON is nested deeper than "
+                  "128");
+        const std::size_t before = one.seen.size();
+        one.put("first", kDeepValue);
+        one.put("second", "1");
+        ASSERT_TRUE(one.until([&] { return has("second", "1"); }));
+        EXPECT_TRUE(has("first", "1")) << "as it was read last";
+        EXPECT_LE(one.seen.size(), before + 1) << "the watch goes on";
+        one.put("first", "2");
+        one.put("deep", "1");
+        ASSERT_TRUE(one.until([&] { return one.is_live() && one.equal(); }));
+        EXPECT_EQ(one.events, 4u) << "none of a deletion";
+    }
+}
+
 TEST_F(StreamTest, AMissingEndBookmarkFallsBackToAList) {
     world.reflector.initial_end_min = 1s;
     world.reflector.initial_end_quiet = 1s;

@@ -67,8 +67,15 @@ void ModelWatcher::perform(cache::Action action) {
     if (action.new_shadow) {
         shadow_ = {};
     }
+    if (action.kind != cache::Action::Kind::keep) {
+        check_.clear();
+    }
     switch (action.kind) {
-        case cache::Action::Kind::keep: return;
+        case cache::Action::Kind::keep:
+            if (action.check) {
+                check_ = std::move(action.resource_version);
+            }
+            return;
         case cache::Action::Kind::wait:
             call_ = {};
             shadow_ = {};
@@ -117,7 +124,9 @@ void ModelWatcher::take(cache::Step step,
             break;
         }
         case cache::Verdict::apply:
-            if (!object) {
+            if (kind == cache::EventKind::undecodable) {
+                store_.advance("");  // nothing is known of it
+            } else if (!object) {
                 store_.advance(std::to_string(rv));
             } else if (kind == cache::EventKind::deleted) {
                 listener_.on_events(store_.apply_remove(std::move(object)), false);
@@ -129,7 +138,23 @@ void ModelWatcher::take(cache::Step step,
     perform(std::move(step.action));
 }
 
+// Answered at the next step: the watch may come first.
+void ModelWatcher::answer_check() {
+    const std::string version = std::exchange(check_, {});
+    if (unlucky(10)) {
+        perform(fsm_.on_checked(loop_.now(), fail(random_error())));
+    } else if (number(version) > server_.now().rv) {
+        perform(fsm_.on_checked(loop_.now(), fail(too_large_version())));
+    } else {
+        perform(fsm_.on_checked(loop_.now(), !unlucky(50)));  // or another server's, it seems
+    }
+}
+
 void ModelWatcher::progress() {
+    if (!check_.empty() && (calm_ || pick(2) == 0)) {
+        answer_check();
+        return;
+    }
     switch (call_.kind) {
         case Call::Kind::none: break;
         case Call::Kind::list: list_page(); break;
@@ -291,6 +316,9 @@ void ModelWatcher::time_moved() {
 }
 
 bool ModelWatcher::idle() const {
+    if (!check_.empty()) {
+        return false;
+    }
     return call_.kind == Call::Kind::none || live();
 }
 

@@ -61,6 +61,7 @@ private:
     void initial_event();
     void next_event();
     void end(const Result<void>& result);
+    void answer_check();
 
     test::VirtualLoop& loop_;
     RandomServer& server_;
@@ -70,6 +71,7 @@ private:
     cache::Store store_;
     cache::Shadow shadow_;
     Call call_;
+    std::string check_;  // its version; empty: none under way
     bool calm_{false};
 };
 
