@@ -179,7 +179,7 @@ Result<ObjectPtr> Cache::get(const GroupVersionKind& gvk, const ObjectKey& key) 
         return fail(Code::unavailable, named(gvk) + " is not synced yet");
     }
     if (!unreadable.empty()) {
-        return fail(Code::unavailable, named(gvk) + " " + unreadable);
+        return fail(Code::unavailable, named(gvk) + " cannot be read: " + unreadable);
     }
     return fail(Code::not_found, named(gvk) + " " + key.to_string() + " is not there");
 }

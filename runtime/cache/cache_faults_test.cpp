@@ -22,6 +22,9 @@ TEST_F(CacheTest, OneObjectThatCannotBeReadStopsNothing) {
         EXPECT_EQ(handle->state().reason,
                   "Lease: an object cannot be read: x/new: JSON is nested deeper than 128");
         EXPECT_EQ(cache.get(kLease, {"x", "new"}).error().code, Code::unavailable);
+        EXPECT_EQ(cache.get(kLease, {"x", "new"}).error().message,
+                  "coordination.k8s.io/v1/Lease cannot be read: x/new: JSON is nested deeper than "
+                  "128");
         EXPECT_EQ(cache.list(kLease, {"x", nullptr}).error().message,
                   "list of coordination.k8s.io/v1/Lease is not whole: x/new: JSON is nested deeper "
                   "than 128");

@@ -65,7 +65,7 @@ capstan_rc get(capstan_call* handle,
     }
     for (const ReadStore* store : stores) {  // there, so not "not found"
         if (const std::string why = store->store->why_unreadable(key); !why.empty()) {
-            return report(CAPSTAN_E_UNAVAIL, text(gk) + " " + why);
+            return report(CAPSTAN_E_UNAVAIL, text(gk) + " cannot be read: " + why);
         }
     }
     return report(CAPSTAN_E_NOT_FOUND, text(gk) + " " + key.to_string() + " is not in the cache");
