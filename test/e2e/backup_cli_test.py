@@ -23,6 +23,9 @@ sys.path.insert(0, str(ROOT / "plugins/steward-bridge/store"))
 import real_s3_test as gateway  # noqa: E402: after its folder is known
 DATA = ROOT / "test/data"
 CAPSTAN = os.environ["CAPSTAN"]
+# Ignored where the tests were started in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 LIMIT_SECONDS = 120
 GOOD = sorted(path.name for path in (DATA / "backups").iterdir())
 MALFORMED = sorted(path.name for path in (DATA / "backups-malformed").iterdir())

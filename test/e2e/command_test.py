@@ -11,6 +11,9 @@ import unittest
 
 CAPSTAN = os.environ["CAPSTAN"]
 PLUGINS = pathlib.Path(os.environ["CAPSTAN_TEST_PLUGINS"])
+# Ignored where the tests were started in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 LIMIT_SECONDS = 60
 
 

@@ -18,6 +18,10 @@ from operator_process import HEAD, LISTENERS, ApiServer, Directory, Operator
 PLUGINS = "plugins: {custodian: {}}\n"
 TEST_PLUGINS = pathlib.Path(os.environ["CAPSTAN_TEST_PLUGINS"])
 
+# Ignored where the tests were started in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 
 def kubeconfig(server, user, **cluster):
     return json.dumps({
