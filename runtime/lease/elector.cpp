@@ -166,7 +166,8 @@ void Elector::report_trouble() {
                      fsm_.role() == Role::leading ? "lease not renewed yet; it is tried again"
                                                   : "lease request failed; it is tried again",
                      {{"error", error.message}});
-    const bool cannot_lead = error.code == Code::forbidden || error.code == Code::not_found;
+    const bool cannot_lead = error.code == Code::forbidden || error.code == Code::not_found ||
+                             error.code == Code::invalid;
     if (fsm_.role() == Role::standby && (cannot_lead || !fsm_.seen())) {
         told_standby_ = false;
         parts_.health.not_ready(kHealthCheck, kube::refusal_text(error, what));

@@ -1,6 +1,7 @@
 #include "runtime/lease/leader_fsm.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace capstan::lease {
@@ -16,6 +17,11 @@ nanoseconds scaled(nanoseconds value, double factor) {
 std::int64_t whole_seconds(nanoseconds value) {
     return std::chrono::ceil<std::chrono::seconds>(value).count();
 }
+
+// With an empty holder the mark of a release, as client-go writes it too.
+constexpr std::int64_t kReleasedSeconds = 1;
+// An int32 in the API: one more and every write would be refused.
+constexpr std::int64_t kTransitionsMax = std::numeric_limits<std::int32_t>::max();
 
 const Error kTooLate{Code::timeout, "the lease ran out first", {}};
 
@@ -44,12 +50,32 @@ Step LeaderFsm::on_timer(Moment at) {
     return attempt(at);
 }
 
-// When the holder's time is over, as far as this clock can tell.
-MonotonicTime LeaderFsm::expiry() const noexcept {
-    const std::int64_t given = json::View(lease_)["spec"]["leaseDurationSeconds"].int_or(0);
+// After a new record was seen: until when somebody else may count on the lease. Of what happens to
+// the Lease by hand (deleted, emptied, shortened) its holder learns at its next renewal: till then
+// it keeps the time it was seen to have. A holder changes renewTime with each record it writes, and
+// never its duration: a shorter one is an edit, or the end of one that made it longer, so the
+// shorter of the one before and our own is respected.
+void LeaderFsm::respect() {
+    const json::View spec = json::View(lease_)["spec"];
+    const std::int64_t given = spec["leaseDurationSeconds"].int_or(0);
+    if (holder_.empty()) {
+        const bool is_release = given == kReleasedSeconds;
+        held_until_ = is_release ? MonotonicTime{0} : std::max(held_until_, seen_held_at_ + term_);
+        term_ = is_release ? nanoseconds{0} : term_;
+        return;
+    }
+    std::string renewal(spec["renewTime"].string_or(""));
+    const bool written_by_holder = !renewal.empty() && renewal != renewal_;
+    renewal_ = std::move(renewal);
+    if (is_mine()) {
+        return;
+    }
     constexpr std::int64_t kSecondsMax = 1'000'000'000;  // no overflow below
-    return given <= 0 ? observed_at_ + options_.lease_duration
-                      : observed_at_ + std::chrono::seconds(std::min(given, kSecondsMax));
+    const nanoseconds wanted =
+        given <= 0 ? options_.lease_duration : std::chrono::seconds(std::min(given, kSecondsMax));
+    term_ = std::max(wanted, std::min(term_, options_.lease_duration));
+    const MonotonicTime end = observed_at_ + term_;
+    held_until_ = written_by_holder ? end : std::max(held_until_, observed_at_ + wanted);
 }
 
 MonotonicTime LeaderFsm::give_up_at() const noexcept {
@@ -137,6 +163,10 @@ Step LeaderFsm::on_answer(Moment at, Result<json::Value> lease) {
                 return failed(at, lease.error());
             }
             observe(at.now, {});
+            if (stands_back(at.now)) {
+                trouble_.reset();
+                return wait(std::min(at.now + look(), held_until_));
+            }
             return ask(at, Doing::creating, Step::Kind::create, record(at));
         }
         case Doing::updating_fast:
@@ -157,13 +187,18 @@ Step LeaderFsm::on_answer(Moment at, Result<json::Value> lease) {
 void LeaderFsm::observe(MonotonicTime at, json::Value lease) {
     const json::Value* spec = lease.find("spec");
     std::string text = spec == nullptr ? "" : json::dump(*spec);
-    if (!seen_ || text != spec_) {
-        observed_at_ = at;
-        spec_ = std::move(text);
-    }
+    const bool changed = !seen_ || text != spec_;
     seen_ = true;
     lease_ = std::move(lease);
     holder_ = json::View(lease_)["spec"]["holderIdentity"].string_or("");
+    if (changed) {
+        observed_at_ = at;
+        spec_ = std::move(text);
+        respect();
+    }
+    if (!holder_.empty() && !is_mine()) {
+        seen_held_at_ = at;
+    }
 }
 
 // What a GET says.
@@ -172,9 +207,9 @@ Step LeaderFsm::read(Moment at, json::Value lease) {
     if (role_ == Role::leading && !holder_.empty() && !is_mine()) {
         return lose("it was taken by " + holder_);
     }
-    if (!holder_.empty() && !is_mine() && at.now < expiry()) {
+    if (stands_back(at.now)) {
         trouble_.reset();
-        return wait(std::min(at.now + look(), expiry()));
+        return wait(std::min(at.now + look(), held_until_));
     }
     return ask(at, Doing::updating, Step::Kind::update, record(at));
 }
@@ -189,6 +224,8 @@ Step LeaderFsm::took(Moment at, json::Value lease) {
         return attempt(at);  // too late to be of use; ask again
     }
     role_ = Role::leading;
+    held_until_ = MonotonicTime{0};
+    term_ = nanoseconds{0};
     renewed_at_ = asked_at_;
     fence_until_ = until;
     return wait(std::min(at.now + options_.retry_period, give_up_at()));
@@ -207,12 +244,13 @@ json::Value LeaderFsm::record(Moment at) const {
     }
     json::Value& spec = lease["spec"];
     const std::string now = to_rfc3339_micro(at.wall);
-    const std::int64_t transitions = json::View(spec)["leaseTransitions"].int_or(0);
+    const std::int64_t transitions = std::clamp<std::int64_t>(
+        json::View(spec)["leaseTransitions"].int_or(0), 0, kTransitionsMax);
     const bool kept = is_mine() && json::View(spec)["acquireTime"].present();
     if (!kept) {
         spec.set("acquireTime", now);
     }
-    const bool changes_hands = lease_.is_object() && !is_mine();
+    const bool changes_hands = lease_.is_object() && !is_mine() && transitions < kTransitionsMax;
     spec.set("leaseTransitions", transitions + (changes_hands ? 1 : 0));
     spec.set("holderIdentity", options_.identity);
     spec.set("leaseDurationSeconds", whole_seconds(options_.lease_duration));
@@ -258,7 +296,7 @@ Step LeaderFsm::release_answer(Moment at, Doing was, Result<json::Value> lease) 
     json::Value& spec = given_back["spec"];
     const std::string now = to_rfc3339_micro(at.wall);
     spec.set("holderIdentity", "");
-    spec.set("leaseDurationSeconds", 1);
+    spec.set("leaseDurationSeconds", kReleasedSeconds);
     spec.set("acquireTime", now);
     spec.set("renewTime", now);
     return ask(at, Doing::releasing, Step::Kind::update, std::move(given_back));

@@ -4,11 +4,13 @@
 // The driver performs the one step last returned: waits until `until`, or sends the request and
 // gives it up at `until`. A step replaces the one before it: its request is dropped. Expiry is
 // judged by the local monotonic clock alone, from the moment the record was last seen to change;
-// the times in the record are for people and are never compared with anything. So wall clocks that
-// differ or jump do not matter; clocks of different speed are borne up to lease duration / renew
-// deadline. What others put into the Lease (strategy, preferredHolder, labels) is written back as
-// it was read. Source: client-go tools/leaderelection, with two differences: a renewal counts from
-// its sending, and a standby looks more often and at the very moment of expiry. Thread: [io].
+// the times in the record are for people and are never read as times. So wall clocks that differ or
+// jump do not matter; clocks of different speed are borne up to lease duration / renew deadline. A
+// holder once seen keeps its time when somebody else deletes, empties or shortens the Lease; only a
+// release (no holder, 1 s) ends it early. What others put into the Lease (strategy,
+// preferredHolder, labels) is written back as it was read. Source: client-go tools/leaderelection,
+// with three differences: the one just said, a renewal counts from its sending, and a standby looks
+// more often and at the very moment of expiry. Thread: [io].
 #pragma once
 
 #include "capstan/clock.hpp"
@@ -101,7 +103,10 @@ private:
     std::chrono::nanoseconds margin() const noexcept {
         return options_.lease_duration / kFenceMarginShare;
     }
-    MonotonicTime expiry() const noexcept;
+    void respect();
+    bool stands_back(MonotonicTime now) const noexcept {
+        return role_ != Role::leading && now < held_until_;
+    }
     MonotonicTime give_up_at() const noexcept;
     bool is_mine() const noexcept { return holder_ == options_.identity; }
     Step attempt(Moment at);
@@ -130,7 +135,11 @@ private:
     json::Value lease_;  // null: none
     std::string spec_;   // its text
     std::string holder_;
-    MonotonicTime observed_at_{0};  // when spec_ last changed
+    std::string renewal_;               // its renewTime
+    MonotonicTime observed_at_{0};      // when spec_ last changed
+    MonotonicTime seen_held_at_{0};     // last look at which somebody else held it
+    std::chrono::nanoseconds term_{0};  // that one's
+    MonotonicTime held_until_{0};       // until then it may write, whatever is there now
 
     MonotonicTime renewed_at_{0};  // sending of the last renewal that succeeded
     MonotonicTime fence_until_{0};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -170,6 +171,105 @@ TEST(LeaderFsm, ExpiryCountsFromTheLastChangeSeenHere) {
     EXPECT_EQ(c.answer(lease_of("other", 2)), "update rv=2 me 15s t=4 5s");
     EXPECT_EQ(c.accept(3, 10ms), "wait 2s");
     EXPECT_EQ(c.fsm.role(), Role::leading);
+}
+
+// Somebody other than the holder changes the Lease 4 s after the holder's last renewal was seen.
+struct ForeignEdit {
+    const char* name;
+    std::optional<json::Value> lease;  // nullopt: deleted
+    MonotonicTime taken_after;         // the renewal
+    const char* taken_with;
+};
+
+json::Value edited(std::string_view field, json::Value value) {
+    json::Value lease = lease_of("other", 2);
+    lease["spec"].set(std::string(field), std::move(value));
+    return lease;
+}
+
+class ForeignEdits : public testing::TestWithParam<ForeignEdit> {};
+
+TEST_P(ForeignEdits, LeaveTheHolderTheTimeItWasSeenToHave) {
+    const ForeignEdit& row = GetParam();
+    Candidate c;
+    c.start();
+    c.answer(lease_of("other", 1));
+    c.tick();
+    const MonotonicTime renewed = c.now;
+    c.answer(lease_of("other", 2));
+    for (bool first = true; c.last.kind == Step::Kind::wait; first = false) {
+        ASSERT_EQ(first ? c.tick_after(4s) : c.tick(), "get 5s");
+        if (row.lease) {
+            c.answer(*row.lease);
+        } else {
+            c.refuse(Code::not_found);
+        }
+        ASSERT_LT(c.now - renewed, 2h);
+    }
+    EXPECT_EQ(c.now - renewed, row.taken_after);
+    EXPECT_EQ(c.show(c.last), row.taken_with);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    LeaderFsm,
+    ForeignEdits,
+    testing::Values(
+        ForeignEdit{"deleted", std::nullopt, 15s, "create rv=none me 15s t=0 5s"},
+        ForeignEdit{"emptied", edited("holderIdentity", ""), 15s, "update rv=2 me 15s t=4 5s"},
+        // What client-go and we write; that one second counts for nobody.
+        ForeignEdit{"released", lease_of("", 3, 1), 4s, "update rv=3 me 15s t=4 5s"},
+        ForeignEdit{
+            "shortened", edited("leaseDurationSeconds", 1), 15s, "update rv=2 me 15s t=4 5s"},
+        ForeignEdit{
+            "lengthened", edited("leaseDurationSeconds", 60), 64s, "update rv=2 me 15s t=4 5s"},
+        ForeignEdit{"given_to_another",
+                    edited("holderIdentity", "stranger"),
+                    19s,
+                    "update rv=2 me 15s t=4 5s"},
+        ForeignEdit{
+            "without_times", edited("renewTime", nullptr), 19s, "update rv=2 me 15s t=4 5s"},
+        // The holder has renewed it, and then somebody edited it, between two looks.
+        ForeignEdit{
+            "renewed_and_shortened", lease_of("other", 3, 1), 19s, "update rv=3 me 15s t=4 5s"}),
+    [](const auto& row) { return std::string(row.param.name); });
+
+TEST(LeaderFsm, ALongTimeSetByHandEndsWithTheNextRenewal) {
+    Candidate c;
+    c.start();
+    c.answer(edited("leaseDurationSeconds", INT32_MAX));
+    c.tick();
+    const MonotonicTime renewed = c.now;
+    c.answer(lease_of("other", 3));
+    while (c.last.kind == Step::Kind::wait) {
+        c.tick();
+        c.answer(lease_of("other", 3));
+        ASSERT_LT(c.now - renewed, 2h);
+    }
+    EXPECT_EQ(c.now - renewed, 15s);
+}
+
+// The last renewal of the holder may have come after the last look.
+TEST(LeaderFsm, ADeletedLeaseCountsFromTheLastLookAtWhichItWasHeld) {
+    Candidate c;
+    c.start();
+    c.answer(lease_of("other", 1));
+    c.tick();
+    c.answer(lease_of("other", 1));
+    const MonotonicTime looked = c.now;
+    while (c.last.kind == Step::Kind::wait) {
+        c.tick();
+        c.refuse(Code::not_found);
+    }
+    EXPECT_EQ(c.last.kind, Step::Kind::create);
+    EXPECT_EQ(c.now - looked, 15s);
+}
+
+TEST(LeaderFsm, TransitionsStopAtTheLastNumberTheApiTakes) {
+    for (const std::int64_t transitions : {std::int64_t{INT32_MAX}, std::int64_t{INT64_MAX}}) {
+        Candidate c;
+        c.start();
+        EXPECT_EQ(c.answer(lease_of("", 4, 1, transitions)), "update rv=4 me 15s t=2147483647 5s");
+    }
 }
 
 TEST(LeaderFsm, ChangedMetadataIsNoRenewalButItsVersionCounts) {

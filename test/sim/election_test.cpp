@@ -157,6 +157,40 @@ TEST(Election, ACleanStopHandsOverWithinThreeSeconds) {
     EXPECT_TRUE(pair.world.findings.empty()) << lines_of(pair.world);
 }
 
+// Somebody deletes or edits the Lease of a leader that is well. Its next renewal mends it; until it
+// has seen what happened, it writes.
+TEST(Election, AForeignHandOnTheLeaseMakesNoSecondLeader) {
+    const std::vector<std::string> edits = {"",
+                                            R"({"holderIdentity":""})",
+                                            R"({"holderIdentity":null})",
+                                            R"({"leaseDurationSeconds":1})"};
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        for (const std::string& spec : edits) {
+            Pair pair(seed);
+            pair.world.baton.run_for(std::chrono::milliseconds(pair.world.random() % 3000));
+            EXPECT_EQ(pair.world.edit_lease(spec), 200) << spec;
+            for (int i = 0; i < 400; ++i) {  // work all the time
+                pair.world.put("a", std::to_string(i));
+                pair.world.baton.run_for(50ms);
+            }
+            EXPECT_TRUE(pair.one.leads()) << spec << "\n" << lines_of(pair.world);
+            EXPECT_EQ(pair.two->sent, 0u) << spec;
+            EXPECT_EQ(pair.world.holder(), "one") << spec;
+        }
+    }
+}
+
+TEST(Election, ALeaderThatDiedWithoutALeaseIsReplacedInItsTime) {
+    Pair pair;
+    pair.one.loop.stop();
+    pair.one.cut(true);
+    const MonotonicTime killed = pair.world.loop.now();
+    EXPECT_EQ(pair.world.edit_lease(""), 200);
+    ASSERT_TRUE(pair.converges("2", 30s)) << lines_of(pair.world);
+    EXPECT_LE(pair.world.loop.now() - killed, pair.world.options.lease_duration + 1s);
+    EXPECT_TRUE(pair.world.findings.empty()) << lines_of(pair.world);
+}
+
 TEST(Election, AStandbyThatStopsTakesNothingWithIt) {
     Pair pair;
     EXPECT_TRUE(pair.two->shut_down());

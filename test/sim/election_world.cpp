@@ -220,6 +220,15 @@ std::string ElectionWorld::holder() {
                : "<none>";
 }
 
+int ElectionWorld::edit_lease(const std::string& spec) {
+    return spec.empty() ? api.ask("DELETE", kLeasePath).status
+                        : api.ask("PATCH",
+                                  kLeasePath,
+                                  R"({"spec":)" + spec + "}",
+                                  "application/merge-patch+json")
+                              .status;
+}
+
 int ElectionWorld::put(const std::string& name, const std::string& value) {
     return api.put_config_map(name, value);
 }

@@ -76,6 +76,8 @@ public:
     void end(Candidate& candidate);
     Candidate* leader();
     std::string holder();  // as stored
+    // Merges `spec` into the stored Lease, as a person would; "" deletes it. The HTTP status.
+    int edit_lease(const std::string& spec);
     int put(const std::string& name, const std::string& value);
     std::string secret(const std::string& name);
     bool run_until(const std::function<bool()>& done, std::chrono::nanoseconds limit) {
