@@ -149,6 +149,10 @@ std::shared_ptr<CallState> enter(capstan_call* handle,
                                  capstan_rc* rc,
                                  bool even_when_cancelled = false) noexcept;
 
+// How much later than the request's own deadline its wait ends: the request knows whether it was
+// sent at all.
+inline constexpr std::chrono::milliseconds kAnswerGrace{50};
+
 // Runs something asynchronous on the loop and waits for its result on this (worker) thread. `begin`
 // runs on the loop; what it returns is destroyed there when the wait was given up.
 template <class T, class Handle>
@@ -185,7 +189,8 @@ Result<T> await_on_loop(CallState& call,
         const std::lock_guard lock(operation->mutex);
         return operation->result.has_value();
     };
-    const capstan_rc rc = call.wait(*operation->signal, ready, until);
+    const MonotonicTime end = until < kNever - kAnswerGrace ? until + kAnswerGrace : kNever;
+    const capstan_rc rc = call.wait(*operation->signal, ready, end);
     const std::lock_guard lock(operation->mutex);
     if (operation->result) {
         return std::move(*operation->result);

@@ -43,7 +43,7 @@ bool any_rule(const plugin::Manifest& manifest, std::string_view verb, std::stri
 }  // namespace
 
 MonotonicTime request_deadline(const CallState& call, std::chrono::nanoseconds usual) {
-    return std::min(call.deadline, call.core->now() + usual);
+    return std::min(call.deadline - kAnswerGrace, call.core->now() + usual);
 }
 
 bool permit(Asked& asked,

@@ -104,6 +104,7 @@ private:
     void answered(Result<net::HttpResponse> result);
     bool send_again(const Result<net::HttpResponse>& result, const Error& error);
     void arm_limit();
+    void pause_until(MonotonicTime again);
     void finish_soon(Error error);
     void finish(Result<net::HttpResponse> result);
 
@@ -123,6 +124,7 @@ private:
     bool live_{true};
     bool renewed_{false};
     bool repeated_{false};
+    bool waited_{false};  // since queued_, for a busy server
     int busy_retries_{0};
 };
 

@@ -174,7 +174,8 @@ TEST_F(ClientTest, KeepsDeadlinesAlsoDuringDiscovery) {
     });
     loop.run_for(2h);
     EXPECT_EQ(script.seen.size(), 1u);  // what discovery brings is too late
-    EXPECT_EQ(outcome, "timeout|get Lease x/a: no discovery of the kind before the deadline");
+    EXPECT_EQ(outcome,
+              "timeout|get Lease x/a: not sent: no discovery of the kind before the deadline");
 }
 
 TEST_F(ClientTest, CallsNobodyAfterTheHandleIsGone) {

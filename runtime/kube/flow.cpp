@@ -42,6 +42,7 @@ void FlowLimit::ended(MonotonicTime now,
             if (sent_at > pause_set_) {
                 alone_ = false;
                 pauses_ = 0;
+                failures_ = 0;
             }
             if (usual_ != kNever && now - sent_at > limits_.slow &&
                 now - sent_at > kSlowFactor * usual_) {
@@ -55,9 +56,27 @@ void FlowLimit::ended(MonotonicTime now,
             pause(now, sent_at, retry_after);
             break;
         case FlowOutcome::timeout: cut(now, sent_at, kCutOverloaded); break;
-        case FlowOutcome::failed:
+        case FlowOutcome::failed: note_failure(now, sent_at); break;
         case FlowOutcome::dropped: break;
     }
+}
+
+// A server that fails is not asked more than once a second; one object that always fails is no
+// such server, as long as others succeed.
+void FlowLimit::note_failure(MonotonicTime now, MonotonicTime sent_at) {
+    if (sent_at <= pause_set_) {
+        return;
+    }
+    failures_ = std::min(failures_ + 1, kFailuresInRow);
+    if (failures_ < kFailuresInRow) {
+        return;
+    }
+    pause_set_ = now;
+    const std::chrono::duration<double, std::nano> wait = std::chrono::nanoseconds(kPauseFirst);
+    const auto spread =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(wait * (1 + kPauseJitter * random_()));
+    paused_until_ = std::max(paused_until_, now + spread);
+    alone_ = true;
 }
 
 // Once for all requests that were under way together.
@@ -75,7 +94,7 @@ void FlowLimit::pause(MonotonicTime now,
         ++pauses_;
         pause_set_ = now;
     }
-    auto wait = std::max(retry_after, kPauseFirst);
+    auto wait = std::clamp(retry_after, kPauseFirst, kPauseAskedMax);
     for (int i = 1; i < std::min(pauses_, kPausesCounted); ++i) {
         wait = std::max(wait, std::min(2 * wait, kPauseMax));
     }

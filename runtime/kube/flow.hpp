@@ -3,8 +3,10 @@
 // There is no rate of our own: the server's fairness decides, and we obey its answers. For each
 // class of requests a limit grows slowly while answers are quick and is halved when the server is
 // overloaded (additive increase, multiplicative decrease); 429, and 503 with Retry-After, pause the
-// whole class for the time asked for, ±20 %, longer when it goes on. After a pause one request
-// tries alone.
+// whole class for the time asked for, ±20 %, but at most kPauseAskedMax; longer when it goes on.
+// The request itself waits its whole Retry-After (unary_call.cpp): what one object is told must not
+// stop all others. After kFailuresInRow failures with no good answer between them each further one
+// pauses the class a second. After a pause one request tries alone.
 // Time is handed in. Thread: [io].
 #pragma once
 
@@ -25,9 +27,10 @@ namespace capstan::kube {
 enum class FlowClass : std::uint8_t { mutate, read, list };  // a watch lists until its head comes
 inline constexpr std::size_t kFlowClasses = 3;
 
-inline constexpr std::chrono::milliseconds kPauseFirst{1'000};  // when the server says nothing
-inline constexpr std::chrono::milliseconds kPauseMax{
-    30'000};  // of our own making; theirs is obeyed
+inline constexpr std::chrono::milliseconds kPauseFirst{1'000};     // when the server says nothing
+inline constexpr std::chrono::milliseconds kPauseAskedMax{5'000};  // of a first one
+inline constexpr std::chrono::milliseconds kPauseMax{30'000};      // of the last of many in a row
+inline constexpr int kFailuresInRow = 10;
 inline constexpr double kPauseJitter = 0.2;
 
 struct FlowLimits {
@@ -60,6 +63,7 @@ public:
 
 private:
     void cut(MonotonicTime now, MonotonicTime sent_at, double factor);
+    void note_failure(MonotonicTime now, MonotonicTime sent_at);
     void pause(MonotonicTime now, MonotonicTime sent_at, std::chrono::milliseconds retry_after);
     void grow(MonotonicTime took, bool was_full);
 
@@ -72,6 +76,7 @@ private:
     MonotonicTime cut_at_{-1};
     bool alone_{false};  // after a pause, until an answer is good
     int pauses_{0};      // in a row
+    int failures_{0};    // in a row
     MonotonicTime usual_{kNever};
 };
 

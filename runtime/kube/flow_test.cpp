@@ -127,14 +127,58 @@ TEST_F(FlowTest, StaysBelowOneRequestASecondWhileTheServerRefuses) {
     EXPECT_EQ(sent.size(), 1u) << "it ends by itself";
 }
 
+TEST_F(FlowTest, ALongRetryAfterStopsTheClassForSecondsOnly) {
+    ask(0, FlowClass::mutate);
+    end(0, FlowOutcome::overloaded, 5min);
+    ask(1, FlowClass::mutate);
+    loop.run_for(4999ms);
+    EXPECT_EQ(sent.size(), 1u);
+    loop.run_for(1ms);
+    EXPECT_EQ(sent.size(), 2u);
+}
+
+TEST_F(FlowTest, AsksAServerThatFailsOnceASecond) {
+    std::size_t seen = 0;
+    const auto run = [&](std::chrono::milliseconds time, FlowOutcome outcome) {
+        for (auto left = time; left > 0ms; left -= 10ms) {
+            while (seen < sent.size()) {
+                const int id = sent[seen++];
+                end(id, outcome);
+            }
+            loop.run_for(10ms);
+        }
+    };
+    ask_many(0, 600);
+    run(1s, FlowOutcome::failed);
+    EXPECT_LE(sent.size(), 16u + kFailuresInRow);
+    const std::size_t first = sent.size();
+    run(60s, FlowOutcome::failed);
+    EXPECT_LE(sent.size() - first, 60u);
+    EXPECT_GE(sent.size() - first, 45u);
+    // The first good answer opens the class; nothing of its limit was lost.
+    run(1200ms, FlowOutcome::good);
+    EXPECT_EQ(sent.size(), 600u);
+    EXPECT_GE(limit(), 16.0);
+}
+
+TEST_F(FlowTest, FailuresBetweenSuccessesStopNobody) {
+    for (int id = 0; id < 1000; ++id) {
+        ask(id);
+        ASSERT_EQ(sent.size(), static_cast<std::size_t>(id) + 1);
+        end(id, id % kFailuresInRow == 0 ? FlowOutcome::good : FlowOutcome::failed);
+        loop.run_for(1ms);
+    }
+    EXPECT_GE(limit(), 16.0);
+}
+
 TEST_F(FlowTest, JitterIsAFifthEachWay) {
     for (const double value : {0.0, 0.999999}) {
         dice = value;
         FlowLimit limit({}, [this] { return dice; });
         limit.sent();
-        limit.ended(100s, 99s, FlowOutcome::overloaded, 10s);
+        limit.ended(100s, 99s, FlowOutcome::overloaded, 5s);
         EXPECT_NEAR(std::chrono::duration<double>(limit.paused_until()).count(),
-                    100 + (value < 0.5 ? 8 : 12),
+                    100 + (value < 0.5 ? 4 : 6),
                     0.001);
     }
 }

@@ -16,6 +16,15 @@ constexpr std::string_view kNotAccepted = "; the API server does not accept ";
 constexpr std::string_view kForeign =
     "answered text/html, not the Kubernetes API: check server and proxy";
 constexpr std::string_view kHtml = "text/html";
+constexpr std::string_view kJson = "application/json";
+
+bool is_type(const net::Headers& headers, std::string_view wanted) {
+    std::string type(net::find_header(headers, "Content-Type").substr(0, wanted.size()));
+    std::transform(type.begin(), type.end(), type.begin(), [](char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    });
+    return type == wanted;
+}
 
 std::chrono::milliseconds clamp_seconds(std::int64_t seconds) {
     const std::int64_t most =
@@ -129,6 +138,10 @@ Error error_of_response(int status,
     if (!body.empty()) {
         error.message += ": " + quote_server_text(body);
     }
+    if (const auto to = net::find_header(headers, "Location"); status / 100 == 3 && !to.empty()) {
+        error.message += "; it sends us to " + quote_server_text(to) +
+                         ", which is not followed: check server and proxy";
+    }
     return error;
 }
 
@@ -136,12 +149,12 @@ Error error_of_status(const json::Value& status) {
     return from_status(json::View(status), 0, {}, false);
 }
 
+bool concerns_one_request(int status, const net::Headers& headers) {
+    return status == 429 && is_type(headers, kJson);
+}
+
 std::optional<Error> foreign_answer(int status, const net::Headers& headers) {
-    std::string type(net::find_header(headers, "Content-Type").substr(0, kHtml.size()));
-    std::transform(type.begin(), type.end(), type.begin(), [](char c) {
-        return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-    });
-    if (type != kHtml) {
+    if (!is_type(headers, kHtml)) {
         return std::nullopt;
     }
     const auto wait = retry_after_header(headers);

@@ -31,6 +31,11 @@ Error error_of_status(const json::Value& status);
 // "answered text/html, not the Kubernetes API: check server and proxy". For any status.
 std::optional<Error> foreign_answer(int status, const net::Headers& headers);
 
+// True for a 429 that is about what was asked, not about the server's load: a Status, as admission
+// webhooks, quotas and evictions cause. Priority and fairness and a server that shuts down answer
+// in plain text.
+bool concerns_one_request(int status, const net::Headers& headers);
+
 // True for a 401: the server does not know who we are. (Its code is that of a 403.)
 bool is_unauthenticated(const Error& error) noexcept;
 // Puts behind a 401 which credentials they were; other errors stay as they are.

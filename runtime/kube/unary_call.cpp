@@ -31,8 +31,9 @@ void UnaryCall::arm_limit() {
         if (self->busy_) {
             self->finish(fail(*self->busy_));
         } else {
-            self->finish(fail(Code::timeout,
-                              "no " + std::string(self->waits_for_) + " before the deadline"));
+            self->finish(
+                fail(Code::timeout,
+                     "not sent: no " + std::string(self->waits_for_) + " before the deadline"));
         }
     });
 }
@@ -81,7 +82,9 @@ void UnaryCall::prepare() {
                           {}});
         return;
     }
-    queued_ = client_->loop.now();
+    if (!std::exchange(waited_, false)) {
+        queued_ = client_->loop.now();
+    }
     waits_for_ = "credentials";
     TokenSource* tokens = client_->options.tokens;
     const auto then = [weak = weak_from_this()] {
@@ -157,8 +160,13 @@ void UnaryCall::answered(Result<net::HttpResponse> result) {
     } else {
         error.code = Code::invalid;  // none: a good outcome
     }
-    const bool local_limit = !result && error.code == Code::overloaded;
-    place_->ended(local_limit ? FlowOutcome::failed : outcome_of(error), error.retry_after);
+    FlowOutcome outcome = outcome_of(error);
+    if (!result && error.code == Code::overloaded) {
+        outcome = FlowOutcome::dropped;  // a limit of our own
+    } else if (result && concerns_one_request(status, result.value().headers)) {
+        outcome = FlowOutcome::failed;
+    }
+    place_->ended(outcome, error.retry_after);
     place_.reset();
     if (result) {
         client_->note_warnings(result.value().headers);
@@ -188,8 +196,9 @@ bool UnaryCall::send_again(const Result<net::HttpResponse>& result, const Error&
         }
         client_->observe_retry(spec_.method, result.value().status);
         busy_ = error;
-        arm_limit();
-        prepare();  // and wait for the end of the pause
+        pause_until(now + std::max(error.retry_after, kPauseFirst));
+        queued_ = now;
+        waited_ = true;
         return true;
     }
     const MonotonicTime again =
@@ -200,16 +209,20 @@ bool UnaryCall::send_again(const Result<net::HttpResponse>& result, const Error&
         again < deadline_) {
         repeated_ = true;
         client_->observe_retry(spec_.method, 0);
-        arm_limit();
-        pause_ = client_->loop.at(again, [weak = weak_from_this()] {
-            if (const auto self = weak.lock(); self && self->live() && self->done_) {
-                const auto fired = std::move(self->pause_);
-                self->prepare();
-            }
-        });
+        pause_until(again);
         return true;
     }
     return false;
+}
+
+void UnaryCall::pause_until(MonotonicTime again) {
+    arm_limit();
+    pause_ = client_->loop.at(again, [weak = weak_from_this()] {
+        if (const auto self = weak.lock(); self && self->live() && self->done_) {
+            const auto fired = std::move(self->pause_);
+            self->prepare();
+        }
+    });
 }
 
 void UnaryCall::finish_soon(Error error) {

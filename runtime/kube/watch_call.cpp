@@ -111,7 +111,8 @@ private:
                 const auto left = std::chrono::ceil<std::chrono::milliseconds>(
                     std::max<MonotonicTime>(until - self->client_->loop.now(), MonotonicTime(0)));
                 self->finish(fail(with_context(
-                    Error{Code::overloaded, "the server asked for a pause", left}, self->what_)));
+                    Error{Code::overloaded, "the server fails or asked for a pause", left},
+                    self->what_)));
             }
         });
         client_->flow.enter(FlowClass::list, place_, [weak = weak_from_this()] {
@@ -169,7 +170,11 @@ private:
             return;
         }
         const Error error = error_of_response(status, headers, "", false);
-        give_place_back(status == 200 ? FlowOutcome::good : outcome_of(error), error.retry_after);
+        FlowOutcome outcome = status == 200 ? FlowOutcome::good : outcome_of(error);
+        if (concerns_one_request(status, headers)) {
+            outcome = FlowOutcome::failed;
+        }
+        give_place_back(outcome, error.retry_after);
         if (status == 200) {
             client_->watches.insert(this);
             if (handler_.on_open) {
