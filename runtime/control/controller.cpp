@@ -39,9 +39,7 @@ Result<void> Controller::add(const ObjectKey& key,
     {
         const std::lock_guard lock(mutex_);
         queue::AddOptions wanted = options;
-        const auto recent = recent_runs_.find(std::hash<ObjectKey>{}(key));
-        if (recent != recent_runs_.end() && recent->second >= kHotRuns &&
-            wanted.reason != queue::Reason::plugin) {
+        if (is_hot(key) && wanted.reason != queue::Reason::plugin) {
             wanted.delay = std::max<std::chrono::nanoseconds>(wanted.delay, kHotPause);
         }
         added = queue_.add(unit_.core()->now(), key, wanted);
@@ -207,6 +205,11 @@ MonotonicTime Controller::forget_runs(MonotonicTime now) {
     return recent_runs_.empty() ? kNever : hot_since_ + kHotWindow;
 }
 
+bool Controller::is_hot(const ObjectKey& key) const {
+    const auto recent = recent_runs_.find(std::hash<ObjectKey>{}(key));
+    return recent != recent_runs_.end() && recent->second >= kHotRuns;
+}
+
 // True when the key became hot with this run.
 bool Controller::count_run(const ObjectKey& key, MonotonicTime now) {
     const std::lock_guard lock(mutex_);
@@ -274,7 +277,7 @@ void Controller::run(const queue::Item& item, Worker& self) {
     LastRun last;
     last.at = core->now();
     last.took = last.at - start;
-    const queue::Finish finish = conclude(*call, item, rc, last);
+    queue::Finish finish = conclude(*call, item, rc, last);
     if (!last.error.empty() && last.result != "requeue") {
         unit_.note_error(call->what + ": " + last.error);
     }
@@ -291,6 +294,9 @@ void Controller::run(const queue::Item& item, Worker& self) {
             own_writes_[item.key] = Held{std::move(call->own_writes), kNever};
         }
         last_runs_.note(item.key, std::move(last));
+        if (finish.kind == queue::Finish::Kind::after && is_hot(item.key)) {
+            finish.delay = std::max<std::chrono::nanoseconds>(finish.delay, kHotPause);
+        }
         queue_.done(core->now(), item.key, finish);
     }
     if (rc == CAPSTAN_E_PANIC) {

@@ -66,6 +66,7 @@ private:
     capstan_rc await_pending(CallState& call);
     void wake_workers();
     MonotonicTime forget_runs(MonotonicTime now);
+    bool is_hot(const ObjectKey& key) const;  // requires the lock
     bool count_run(const ObjectKey& key, MonotonicTime now);
     bool forget_own_write(const ObjectKey& key,
                           const GroupVersionKind& gvk,

@@ -38,12 +38,49 @@ std::shared_ptr<EventRecorder> EventRecorder::make(Core& core) {
     return std::make_shared<EventRecorder>(Private{}, core);
 }
 
+EventRecorder::EventRecorder(Private, Core& core)
+    : core_(core), dropped_(core.metrics.recorded_events.with({"dropped"})) {}
+
 void EventRecorder::record(EventRecord record) {
-    core_.parts.loop.post([self = weak_from_this(), record = std::move(record)]() mutable {
+    {
+        const std::lock_guard lock(inbox_mutex_);
+        if (inbox_.size() >= kEventsInbox) {
+            dropped_.add();
+            return;
+        }
+        inbox_.push_back(std::move(record));
+        if (std::exchange(woken_, true)) {
+            return;
+        }
+    }
+    wake();
+}
+
+void EventRecorder::wake() {
+    core_.parts.loop.post([self = weak_from_this()] {
         if (const auto recorder = self.lock(); recorder != nullptr && !recorder->shut_) {
-            recorder->take(std::move(record));
+            recorder->take_some();
         }
     });
+}
+
+void EventRecorder::take_some() {
+    std::deque<EventRecord> some;
+    bool more = false;
+    {
+        const std::lock_guard lock(inbox_mutex_);
+        while (!inbox_.empty() && some.size() < kEventsPerTurn) {
+            some.push_back(std::move(inbox_.front()));
+            inbox_.pop_front();
+        }
+        more = woken_ = !inbox_.empty();
+    }
+    for (EventRecord& record : some) {
+        take(std::move(record));
+    }
+    if (more) {
+        wake();
+    }
 }
 
 void EventRecorder::shut_down() {
@@ -127,7 +164,7 @@ void EventRecorder::begin(const std::string& key, EventRecord record, MonotonicT
     const bool busy = old != series_.end() && (old->second.waiting || old->second.sending != 0);
     if (busy || waiting_.size() >= kEventsWaiting || series_.size() >= kEventSeriesMax ||
         buckets_.size() >= kEventSeriesMax || !allowed(record.object_key(), now)) {
-        core_.metrics.recorded_events.with({"dropped"}).add();
+        dropped_.add();
         return;
     }
     Series series;

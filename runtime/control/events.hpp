@@ -6,20 +6,24 @@
 // counted here and written every kSeriesEvery and when the series has ended, kSeriesWindow after
 // its last event. A series keeps the note of its first event (the API does not let it change). An
 // object's events pass a bucket of kEventBurst that refills one per kEventRefill. What cannot be
-// sent at once waits, at most kEventsWaiting; beyond it new events are dropped and counted. A
-// request that fails for a reason that may pass is repeated, kEventTries times in all.
+// sent at once waits, at most kEventsWaiting; beyond it new events are dropped and counted. So are
+// those of a caller that is faster than the loop, on the caller's thread: at most kEventsInbox are
+// on their way to the loop, which takes kEventsPerTurn of them at a time. A request that fails for
+// a reason that may pass is repeated, kEventTries times in all.
 // Thread: record() any; the rest on the loop.
 #pragma once
 
 #include "capstan/clock.hpp"
 #include "capstan/object_ref.hpp"
 #include "runtime/kube/client.hpp"
+#include "runtime/obs/metrics.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace capstan::control {
@@ -31,6 +35,8 @@ inline constexpr std::chrono::minutes kSeriesEvery{30};
 inline constexpr std::size_t kEventBurst = 25;
 inline constexpr std::chrono::seconds kEventRefill{300};
 inline constexpr std::size_t kEventsWaiting = 1000;
+inline constexpr std::size_t kEventsInbox = 1000;
+inline constexpr std::size_t kEventsPerTurn = 100;
 inline constexpr std::size_t kEventsInFlight = 4;
 inline constexpr int kEventTries = 12;
 inline constexpr std::chrono::seconds kEventRetryPause{10};
@@ -54,7 +60,7 @@ class EventRecorder : public std::enable_shared_from_this<EventRecorder> {
     struct Private {};  // make() only: it lives in a shared_ptr
 
 public:
-    EventRecorder(Private, Core& core) : core_(core) {}
+    EventRecorder(Private, Core& core);
     static std::shared_ptr<EventRecorder> make(Core& core);
     void record(EventRecord record);
     void shut_down();  // drops what waits and flies [io]
@@ -78,6 +84,8 @@ private:
         double tokens{static_cast<double>(kEventBurst)};
         MonotonicTime filled{0};
     };
+    void wake();
+    void take_some();
     void take(EventRecord record);
     bool allowed(const std::string& object, MonotonicTime now);
     void forget_old(MonotonicTime now);
@@ -97,6 +105,13 @@ private:
     void flush_series();
 
     Core& core_;
+    obs::Counter& dropped_;
+
+    std::mutex inbox_mutex_;  // guards what follows
+    std::deque<EventRecord> inbox_;
+    bool woken_{false};  // take_some() is posted
+
+    // The loop's:
     std::map<std::string, Series> series_;
     std::map<std::string, Bucket> buckets_;
     std::deque<std::string> waiting_;  // series keys

@@ -49,8 +49,8 @@ inline constexpr std::chrono::seconds kStopGrace{30};  // default of stop()
 // longest hold of a key for the cache to reach our own writes
 inline constexpr std::chrono::seconds kOwnWritesWait{5};
 inline constexpr std::chrono::milliseconds kOwnWritesPoll{20};
-// A key that ran kHotRuns times in kHotWindow is hot: from then on events run it at most
-// once in kHotPause until the window ends.
+// A key that ran kHotRuns times in kHotWindow is hot: from then on events, and what a run itself
+// asks for, run it at most once in kHotPause until the window ends.
 inline constexpr std::uint32_t kHotRuns = 60;
 inline constexpr std::chrono::seconds kHotWindow{60};
 inline constexpr std::chrono::seconds kHotPause{1};

@@ -129,6 +129,18 @@ TEST_F(Emitter, OneObjectCannotFloodTheServer) {
     EXPECT_EQ(world.list(kEvents).size(), 2 * control::kEventBurst);
 }
 
+// Faster than the loop takes them, which has no turn while this plugin runs.
+TEST_F(Emitter, OnePluginCannotFloodTheLoop) {
+    per_run = 5000;
+    emit();
+    const int taken = static_cast<int>(control::kEventsInbox);
+    EXPECT_EQ(outcomes("dropped"), std::to_string(5000 - taken));
+    EXPECT_EQ(outcomes("merged"), std::to_string(taken - 1));
+    per_run = 1;
+    emit("other");
+    EXPECT_EQ(world.list(kEvents).size(), 2u) << "it goes on";
+}
+
 TEST_F(Emitter, WhatFailsForAReasonThatMayPassIsSentAgain) {
     status = 503;
     emit();

@@ -317,6 +317,26 @@ TEST(Runtime, KeyThatKeepsWakingItselfIsSlowedDown) {
     EXPECT_TRUE(world.log.contains({"keeps waking itself", "\"name\":\"a\""}));
 }
 
+TEST(Runtime, KeyThatAsksToRunAtOnceIsSlowedDown) {
+    for (const auto delay : {0ms, -5ms, 1ms}) {
+        World world;
+        TestPlugin plugin;
+        int runs = 0;
+        plugin.controllers["main"] = [&](Call&, const Request&) {
+            // What would never end is ended here.
+            return ++runs < 10'000 ? Outcome::after(delay) : Outcome::done();
+        };
+        const ShutDownFirst end(world);
+        world.add(plugin);
+        world.boot();
+        world.put_config_map("a", "1");
+        world.run_for(60s);
+        EXPECT_GE(runs, 60) << delay.count();
+        EXPECT_LE(runs, 125) << delay.count();
+        EXPECT_EQ(world.metric("capstan_hot_keys_total{controller=\"demo/main\"}"), "1");
+    }
+}
+
 TEST(Runtime, ResyncWakesEveryKeyNowAndThen) {
     DemoRecord record;
     World world;
