@@ -58,8 +58,6 @@ def check_includes(path, number, included):
     asio = included.startswith(("boost/asio", "boost/beast"))
     if asio and parts[:2] != ("runtime", "net"):
         report(path, number, f"only runtime/net includes {included}")
-    if included.startswith("spdlog/") and parts[:2] != ("runtime", "obs"):
-        report(path, number, "only runtime/obs includes spdlog")
     if included.startswith("rapidjson/") and top != "sdk":
         report(path, number, "only capstan/json.hpp touches RapidJSON")
     if top == "test" or path.stem.endswith("_test") or path.stem.startswith("testing_"):

@@ -1,8 +1,9 @@
 #include "runtime/obs/log.hpp"
 
+#include "runtime/obs/line_writer.hpp"
 #include "runtime/obs/utf8.hpp"
 
-#include <spdlog/sinks/stdout_sinks.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -21,7 +22,8 @@ namespace {
 // above it the oldest knowledge is dropped, lines pass
 constexpr std::size_t kRepeatEntriesMax = 512;
 constexpr std::size_t kFixedBytesMax = 2 * 1024;
-constexpr std::size_t kTailBytes = 64;  // room for "repeats", "truncated" and the brace
+constexpr std::chrono::seconds kFlushMax{1};  // for a reader of stderr that sleeps
+constexpr std::size_t kTailBytes = 64;        // room for "repeats", "truncated" and the brace
 
 void append_escape(std::string& out, unsigned char c) {
     switch (c) {
@@ -179,6 +181,7 @@ struct Log::Core {
     const Clock& clock;
     const LogOptions options;
     const Sink sink;
+    std::shared_ptr<LineWriter> writer;  // shared with the sink; null: it writes at once
 
     std::atomic<Level> level;
     std::mutex mutex;  // guards what follows, and the sink
@@ -190,18 +193,18 @@ Log::Log(const Clock& clock, Sink sink, const LogOptions& options)
     : core_(std::make_shared<Core>(clock, std::move(sink), options)) {}
 
 Log Log::to_stderr(const Clock& clock, const LogOptions& options) {
-    auto out = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-    out->set_pattern("%v");
-    auto sink = [out](std::string_view line) {
-        try {
-            out->log(spdlog::details::log_msg(
-                "", spdlog::level::info, spdlog::string_view_t(line.data(), line.size())));
-            out->flush();
-        } catch (const std::exception&) {
-            return;  // stderr is gone: there is nobody left to tell
-        }
+    const auto told = [&clock](std::uint64_t count) {
+        return "{\"ts\":\"" + to_rfc3339_micro(clock.wall_now()) +
+               "\",\"level\":\"warn\",\"msg\":\"log lines were dropped: stderr is not read\","
+               "\"count\":" +
+               std::to_string(count) + "}";
     };
-    return Log(clock, std::move(sink), options);
+    // shared by the sink and the core, which flushes it
+    auto writer = std::make_shared<LineWriter>(STDERR_FILENO, told);
+    Log log(
+        clock, [writer](std::string_view line) { writer->write(line); }, options);
+    log.core_->writer = std::move(writer);
+    return log;
 }
 
 Log Log::with(Fields fields) const {
@@ -268,6 +271,9 @@ void Log::flush() const {
     }
     const std::scoped_lock lock(core_->mutex);
     core_->sweep(true);
+    if (core_->writer) {
+        core_->writer->flush(kFlushMax);
+    }
 }
 
 struct LogCapture::State {

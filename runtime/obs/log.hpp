@@ -69,6 +69,7 @@ public:
     Log() noexcept = default;  // drops everything
     // clock: borrowed, outlives every copy
     Log(const Clock& clock, Sink sink, const LogOptions& options = {});
+    // Costs nobody's time when stderr is not read: line_writer.hpp.
     static Log to_stderr(const Clock& clock, const LogOptions& options = {});
 
     // A handle that writes `fields` on each of its lines, after those of *this.
@@ -95,7 +96,8 @@ public:
     // For callers whose fields are not written in place (plugins).
     void write(Level level, std::string_view message, const Field* fields, std::size_t count) const;
 
-    // Writes what was held back and counted so far. Call once before the process ends.
+    // Writes what was held back and counted so far, and what waits for the reader of stderr if it
+    // reads within a second. Call once before the process ends.
     void flush() const;
 
 private:
