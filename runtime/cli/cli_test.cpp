@@ -1,4 +1,6 @@
+#include "runtime/cli/descriptors.hpp"
 #include "runtime/cli/election.hpp"
+#include "runtime/cli/exit_guard.hpp"
 #include "runtime/cli/manifests.hpp"
 #include "runtime/cli/plugin_command.hpp"
 #include "runtime/cli/plugins.hpp"
@@ -9,13 +11,43 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
 namespace capstan::cli {
 namespace {
+
+TEST(Descriptors, ListenersLeaveHalfOfThem) {
+    EXPECT_EQ(listener_connections(1024, 4096), 128u);
+    EXPECT_EQ(listener_connections(1'000'000, 4096), 4096u);
+    EXPECT_EQ(listener_connections(0, 4096), kListenerConnectionsMin);
+}
+
+TEST(Descriptors, TheSoftLimitIsRaised) {
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    rlimit low = before;
+    low.rlim_cur = std::min<rlim_t>(before.rlim_max, 200);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+    EXPECT_EQ(raise_descriptor_limit(), before.rlim_max);
+    rlimit after{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
+    EXPECT_EQ(after.rlim_cur, before.rlim_max);
+    ::setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST(ExitGuardDeathTest, ExitOfSomebodyElseIsNoSuccess) {
+    const auto ends_with = [](int code) { return testing::ExitedWithCode(code); };
+    EXPECT_EXIT((guard_exit(), std::exit(0)), ends_with(3), "called exit");
+    EXPECT_EXIT((guard_exit(), std::quick_exit(0)), ends_with(3), "called exit");
+    EXPECT_EXIT((guard_exit(), guard_exit(), end_guard(), std::exit(7)), ends_with(7), "^$");
+}
 
 TEST(TextTable, AlignsColumnsWithoutTrailingBlanks) {
     EXPECT_EQ(text_table({{"NAME", "AGE"}, {"a-long-name", "1s"}, {"b", ""}}),

@@ -1,7 +1,10 @@
 #include "runtime/cli/host.hpp"
 
+#include "runtime/cli/descriptors.hpp"
+#include "runtime/cli/exit_guard.hpp"
 #include "runtime/kube/server_version.hpp"
 #include "runtime/net/http_client.hpp"
+#include "runtime/obs/line_writer.hpp"
 
 #include <malloc.h>
 #include <signal.h>
@@ -27,7 +30,9 @@ constexpr int kArenasMax = 2;  // of the allocator: a further one for each threa
 }  // namespace
 
 int complain(const Error& error, int code) {
-    std::fprintf(stderr, "capstan run: %s\n", error.message.c_str());
+    obs::LineWriter out(STDERR_FILENO, [](std::uint64_t) { return std::string(); });
+    out.write("capstan run: " + error.message);
+    out.flush(std::chrono::seconds(1));  // a pipe that nobody reads must not keep us from ending
     return code;
 }
 
@@ -60,6 +65,7 @@ Host::Host(config::OperatorConfig config, Review review)
 Host::~Host() = default;
 
 void Host::end_children() noexcept {
+    log_.flush();
     if (election_ != nullptr) {
         election_->close();
     }
@@ -230,6 +236,7 @@ int Host::stop() {
         }
     }
     log_.info("stopped");
+    log_.flush();
     if (!loss_.empty()) {
         return complain({Code::cancelled,
                          loss_ + "; this process ends and writes nothing more; remedy: " +
@@ -244,6 +251,7 @@ int Host::stop() {
 }
 
 int Host::run() {
+    raise_descriptor_limit();
     watch_signals();
     ::mallopt(M_ARENA_MAX, kArenasMax);
     register_process_metrics(metrics_);
@@ -271,9 +279,11 @@ int Host::run() {
         return cluster_scoped_.contains(gvk);
     };
     runtime_ = std::make_unique<control::Runtime>(std::move(parts), std::move(options));
+    guard_exit();
     if (const int code = load_plugins(); code != 0) {
         return code;
     }
+    guard_exit();
     if (const auto listening = listen(); !listening) {
         return complain(listening.error(), 2);
     }

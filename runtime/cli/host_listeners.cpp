@@ -1,6 +1,7 @@
 // What a running host listens on: health and metrics, routes of plugins, webhooks of plugins.
 #include "runtime/cli/host.hpp"
 
+#include "runtime/cli/descriptors.hpp"
 #include "runtime/cli/ops_server.hpp"
 #include "runtime/kube/credentials.hpp"
 
@@ -20,6 +21,8 @@ Result<Listening> Host::serve(const std::string& name,
     options.address = listener.address;
     options.port = listener.port;
     options.idle_timeout = idle_timeout;
+    options.connections_max =
+        listener_connections(raise_descriptor_limit(), options.connections_max);
     const bool secure = !listener.tls.certificate_file.empty();
     net::CertificateWatcher::Options watch;
     net::ServerTls tls;
@@ -48,6 +51,10 @@ Result<Listening> Host::serve(const std::string& name,
     Listening listening;
     CAPSTAN_TRY(listening.server,
                 net::make_http_server(*loop_, std::move(options), std::move(handler)));
+    net::on_no_room(*listening.server,
+                    [log = log_.with({{"listener", name}})](const std::string& why) {
+                        log.warn("connections wait: the listener has no room", {{"reason", why}});
+                    });
     if (secure) {
         listening.certificates = std::make_unique<net::CertificateWatcher>(
             *loop_,

@@ -1,5 +1,6 @@
 #include "runtime/cli/run.hpp"
 
+#include "runtime/cli/exit_guard.hpp"
 #include "runtime/cli/host.hpp"
 #include "runtime/cli/review.hpp"
 
@@ -95,6 +96,7 @@ int run(const RunOptions& options) {
     const auto host =
         std::make_unique<Host>(std::move(checked.value().config), std::move(reviewed));
     const int code = host->run();
+    end_guard();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     // Static destructors of plugins must not race with a worker that did not come back.
     host->end_children();

@@ -197,6 +197,9 @@ void Acceptor::accept_some() {
         const int fd =
             ::accept4(fd_, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+            if (!std::exchange(troubled_, true) && trouble_) {
+                trouble_(errno);
+            }
             pause();
             retry_ = loop_.at(loop_.now() + kRetryDelay, [this] { (void)resume(); });
             return;
@@ -205,6 +208,7 @@ void Acceptor::accept_some() {
         if (fd < 0) {
             return;
         }
+        troubled_ = false;
         auto transport = adopt_socket(loop_, fd, family_);
         if (transport) {
             accepted_(std::move(transport).value(), to_text(peer));

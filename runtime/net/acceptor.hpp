@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace capstan::net {
 
@@ -30,7 +31,9 @@ public:
     Acceptor& operator=(const Acceptor&) = delete;
 
     std::uint16_t port() const noexcept { return port_; }
-    Result<void> resume();            // starts, and goes on after pause()
+    Result<void> resume();  // starts, and goes on after pause()
+    // When accepting fails for want of descriptors or memory, once until it succeeds again.
+    void on_trouble(std::function<void(int error_number)> tell) { trouble_ = std::move(tell); }
     void pause() { watch_.reset(); }  // new peers wait in the kernel's queue
 
 private:
@@ -47,6 +50,8 @@ private:
     const Accepted accepted_;
     std::unique_ptr<Watch> watch_;
     std::unique_ptr<Timer> retry_;
+    std::function<void(int)> trouble_;
+    bool troubled_{false};
 };
 
 }  // namespace capstan::net

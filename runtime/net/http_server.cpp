@@ -2,6 +2,7 @@
 
 #include "runtime/net/server_connection.hpp"
 
+#include <cstring>
 #include <utility>
 
 namespace capstan::net {
@@ -42,6 +43,15 @@ public:
         return ok();
     }
 
+    void on_no_room(std::function<void(const std::string&)> tell) {
+        core_->no_room = tell;
+        if (core_->acceptor) {
+            core_->acceptor->on_trouble([tell = std::move(tell)](int number) {
+                tell(std::string("accept: ") + std::strerror(number));
+            });
+        }
+    }
+
     void stop_accepting() override {
         core_->stopping = true;
         core_->acceptor.reset();
@@ -66,12 +76,19 @@ Result<void> set_server_tls(HttpServer& server, const ServerTls& tls) {
     return static_cast<HttpServerImpl&>(server).set_tls(tls);
 }
 
+void on_no_room(HttpServer& server, std::function<void(const std::string&)> tell) {
+    static_cast<HttpServerImpl&>(server).on_no_room(std::move(tell));
+}
+
 void ServerCore::accept(std::unique_ptr<Transport> transport, std::string remote) {
     auto connection =
         std::make_shared<ServerConnection>(*this, std::move(transport), std::move(remote));
     connections.emplace(connection.get(), connection);
     if (connections.size() >= options.connections_max) {
         acceptor->pause();
+        if (no_room) {
+            no_room("it has " + std::to_string(connections.size()) + " connections, its limit");
+        }
     }
     connection->start();
 }

@@ -5,6 +5,7 @@
 #include "runtime/net/http.hpp"
 #include "runtime/net/io_loop.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,5 +30,9 @@ struct ServerTls {
 // HttpServer::set_certificate that changes the clients' CA as well. `server` must come from
 // make_http_server. Errors: invalid, what was in use stays.
 Result<void> set_server_tls(HttpServer& server, const ServerTls& tls);
+
+// `tell`: when connections begin to wait in the kernel's queue, for want of descriptors or because
+// connections_max are there; why, in a phrase. `server` must come from make_http_server.
+void on_no_room(HttpServer& server, std::function<void(const std::string& why)> tell);
 
 }  // namespace capstan::net

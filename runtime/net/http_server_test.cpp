@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -16,6 +17,8 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace capstan::net {
 namespace {
@@ -417,6 +420,47 @@ TEST_F(HttpServerTest, LimitsConnections) {
     EXPECT_EQ(second.received, "") << "waits in the kernel's queue";
     first.reset();
     EXPECT_TRUE(second.expect("hello"));
+}
+
+TEST_F(HttpServerTest, TellsThatConnectionsWaitForItsLimit) {
+    serve_hello({.connections_max = 1});
+    std::vector<std::string> told;
+    on_no_room(*server, [&](const std::string& why) { told.push_back(why); });
+    RawClient client(*loop, server->port());
+    client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    ASSERT_TRUE(client.expect("hello"));
+    EXPECT_EQ(told, (std::vector<std::string>{"it has 1 connections, its limit"}));
+}
+
+// No new descriptor for as long as it lives.
+struct NoDescriptors {
+    NoDescriptors() {
+        const int first_free = ::dup(0);
+        ::close(first_free);
+        EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+        rlimit none = before;
+        none.rlim_cur = static_cast<rlim_t>(first_free);
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    }
+    ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before); }
+    NoDescriptors(const NoDescriptors&) = delete;
+    NoDescriptors& operator=(const NoDescriptors&) = delete;
+    rlimit before{};
+};
+
+TEST_F(HttpServerTest, WithoutDescriptorsConnectionsWaitAndItIsSaidOnce) {
+    serve_hello();
+    std::vector<std::string> told;
+    on_no_room(*server, [&](const std::string& why) { told.push_back(why); });
+    RawClient client(*loop, server->port());
+    {
+        const NoDescriptors none;
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        EXPECT_TRUE(loop->run_until([&] { return !told.empty(); }, kLimit));
+        settle(250ms);  // two more tries
+        EXPECT_EQ(told, (std::vector<std::string>{"accept: Too many open files"}));
+    }
+    EXPECT_TRUE(client.expect("hello"));
 }
 
 TEST_F(HttpServerTest, StopsGently) {

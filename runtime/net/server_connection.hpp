@@ -41,6 +41,7 @@ struct ServerCore {
     std::shared_ptr<TlsServer> tls;
     std::unique_ptr<Acceptor> acceptor;  // null: not accepting any more
     bool stopping{false};
+    std::function<void(const std::string&)> no_room;  // may be empty
     std::unordered_map<ServerConnection*, std::shared_ptr<ServerConnection>> connections;
 };
 

@@ -1,0 +1,13 @@
+// Guards `capstan run` against exit() called by a plugin or by a library of its: the process ends
+// with code 3 and a sentence that names the call, not with the code of somebody who knows nothing
+// of us, and nothing destroys what other threads use. A lease that was held runs out by itself.
+#pragma once
+
+namespace capstan::cli {
+
+// From now on. Again after plugins were loaded: the last to register is the first to be asked.
+void guard_exit() noexcept;
+// From now on exit() is ours.
+void end_guard() noexcept;
+
+}  // namespace capstan::cli
