@@ -2,6 +2,7 @@
 #include "runtime/cli/election.hpp"
 #include "runtime/cli/exit_guard.hpp"
 #include "runtime/cli/manifests.hpp"
+#include "runtime/cli/observers.hpp"
 #include "runtime/cli/plugin_command.hpp"
 #include "runtime/cli/plugins.hpp"
 #include "runtime/cli/pod_tokens.hpp"
@@ -40,6 +41,30 @@ TEST(Descriptors, TheSoftLimitIsRaised) {
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
     EXPECT_EQ(after.rlim_cur, before.rlim_max);
     ::setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST(Acceptance, EveryRequestRefusedIsNotReady) {
+    obs::Metrics metrics;
+    obs::Health health;
+    Observers observers(metrics, {});
+    observers.show_acceptance(health);
+    const auto answers = [&](int times, const char* code) {
+        for (int i = 0; i < times; ++i) {
+            observers.request_done("PATCH", code, "host", {});
+        }
+    };
+    answers(kRefusedInRow - 1, "401");
+    answers(1, "409");  // it knew who asked
+    answers(kRefusedInRow - 1, "401");
+    EXPECT_TRUE(health.is_ready());
+    answers(1, "401");
+    answers(5, "<error>");
+    EXPECT_EQ(
+        health.reasons(),
+        (std::vector<std::string>{"credentials: unauthenticated: the API server answers every "
+                                  "request with 401, last a PATCH"}));
+    answers(1, "403");
+    EXPECT_TRUE(health.is_ready());
 }
 
 TEST(ExitGuardDeathTest, ExitOfSomebodyElseIsNoSuccess) {

@@ -100,6 +100,7 @@ Result<void> Host::connect() {
     cache_options.observer = &observers_;
     cache_ = std::make_unique<cache::Cache>(*loop_, api_->client(), cache_options);
     observers_.show_cache(*cache_, *loop_);
+    observers_.show_acceptance(health_);
     if (config_.limits.cache_bytes > 0) {
         cache_budget_.emplace(*loop_,
                               metrics_,

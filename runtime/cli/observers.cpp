@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace capstan::cli {
 namespace {
@@ -56,6 +57,7 @@ void Observers::request_done(std::string_view method,
                              std::chrono::nanoseconds duration) {
     requests_.with({code, method, host}).add();
     durations_.with({method, host}).observe(std::chrono::duration<double>(duration).count());
+    note_acceptance(method, code);
     if (clock_ == nullptr || code.starts_with('2')) {
         return;
     }
@@ -69,6 +71,31 @@ void Observers::request_done(std::string_view method,
         failures_.pop_front();
     }
     failures_.push_back({clock_->now(), what});
+}
+
+void Observers::show_acceptance(obs::Health& health) {
+    health_ = &health;
+    health_->add(kCredentialsCheck, obs::Probe::readyz, "");
+    health_->ready(kCredentialsCheck);
+}
+
+void Observers::note_acceptance(std::string_view method, std::string_view code) {
+    if (health_ == nullptr || code.empty() || code[0] < '2' || code[0] > '5') {
+        return;  // no answer says nothing
+    }
+    if (code != "401") {
+        if (std::exchange(refused_, 0) >= kRefusedInRow) {
+            health_->ready(kCredentialsCheck);
+        }
+        return;
+    }
+    refused_ = std::min(refused_ + 1, kRefusedInRow);
+    if (refused_ == kRefusedInRow) {
+        health_->not_ready(
+            kCredentialsCheck,
+            "unauthenticated: the API server answers every request with 401, last a " +
+                std::string(method));
+    }
 }
 
 void Observers::request_sizes(std::string_view method,

@@ -6,16 +6,20 @@
 #include "capstan/json.hpp"
 #include "runtime/cache/cache.hpp"
 #include "runtime/kube/client.hpp"
+#include "runtime/obs/health.hpp"
 #include "runtime/obs/log.hpp"
 #include "runtime/obs/metrics.hpp"
 
 #include <cstddef>
 #include <deque>
 #include <string>
+#include <string_view>
 
 namespace capstan::cli {
 
 inline constexpr std::size_t kFailuresShown = 16;
+inline constexpr int kRefusedInRow = 3;
+inline constexpr std::string_view kCredentialsCheck = "credentials";
 
 class Observers final : public kube::ClientObserver, public cache::CacheObserver {
 public:
@@ -42,10 +46,14 @@ public:
     // capstan_cache_* of what it watches, at each render. Both borrowed; outlive the metrics' last
     // render.
     void show_cache(const cache::Cache& cache, const Clock& clock);
+    // Its check kCredentialsCheck fails while the API server knows none of our requests' sender:
+    // after kRefusedInRow 401s with no other answer between them. Borrowed, outlives *this.
+    void show_acceptance(obs::Health& health);
     json::Value debug(MonotonicTime now) const;
 
 private:
     struct CacheSeries;
+    void note_acceptance(std::string_view method, std::string_view code);
     struct Failure {
         MonotonicTime at{0};
         std::string what;  // "PATCH 409"
@@ -63,6 +71,8 @@ private:
     obs::Family<obs::Counter>& lists_;
     obs::Family<obs::Counter>& watch_ends_;
     const Clock* clock_{nullptr};
+    obs::Health* health_{nullptr};
+    int refused_{0};                // 401s in a row
     std::deque<Failure> failures_;  // newest last, at most kFailuresShown
 };
 
