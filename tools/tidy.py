@@ -28,7 +28,8 @@ RUNTIME = {
     "control": ["plugin", "cache", "queue", "kube", "net", "obs", "config"],
     "webhook": ["kube", "net", "obs", "config"],
     "local": ["kube", "net", "obs", "config"],
-    "cli": ["local", "webhook", "control", "lease", "plugin", "cache", "queue", "kube", "net", "obs", "config"],
+    "offline": ["control", "net"],
+    "cli": ["offline", "local", "webhook", "control", "lease", "plugin", "cache", "queue", "kube", "net", "obs", "config"],
 }
 BANNED = [
     ("detached", re.compile(r"\bdetached\b"), "swallows exceptions: give co_spawn a completion handler"),

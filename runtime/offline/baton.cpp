@@ -1,4 +1,4 @@
-#include "test/sim/baton.hpp"
+#include "runtime/offline/baton.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-namespace capstan::test {
+namespace capstan::offline {
 namespace {
 
 // Not sem_t: ThreadSanitizer does not know sem_clockwait and would see no order in a hand-over.
@@ -91,7 +91,10 @@ private:
     bool abandoned_{false};
 };
 
-Baton::Baton(VirtualLoop& loop, std::uint64_t seed) : loop_(loop), random_(seed) {}
+Baton::Baton(VirtualLoop& loop,
+             std::uint64_t seed,
+             std::function<void(const std::string& name)> on_stall)
+    : loop_(loop), random_(seed), on_stall_(std::move(on_stall)) {}
 
 Baton::~Baton() {
     CAPSTAN_CHECK(living() == 0, describe());
@@ -136,6 +139,9 @@ void Baton::switch_to(Actor& actor) {
     running_ = &actor;
     actor.go.post();
     if (!actor.back.wait_for(kStallMax)) {
+        if (on_stall_) {
+            on_stall_(actor.name);
+        }
         std::fprintf(stderr,
                      "baton: \"%s\" does not come back; it blocks outside a Signal, or holds a "
                      "mutex while waiting\n%s",
@@ -233,4 +239,4 @@ std::string Baton::describe() const {
     return text;
 }
 
-}  // namespace capstan::test
+}  // namespace capstan::offline

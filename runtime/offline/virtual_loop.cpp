@@ -1,4 +1,4 @@
-#include "test/fakes/virtual_loop.hpp"
+#include "runtime/offline/virtual_loop.hpp"
 
 #include "capstan/error.hpp"
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-namespace capstan::test {
+namespace capstan::offline {
 
 struct VirtualLoop::State {
     using Key = std::pair<MonotonicTime, std::uint64_t>;
@@ -169,4 +169,4 @@ bool VirtualLoop::run_until(const std::function<bool()>& done, MonotonicTime lim
     }
 }
 
-}  // namespace capstan::test
+}  // namespace capstan::offline
