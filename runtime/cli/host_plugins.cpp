@@ -3,6 +3,29 @@
 
 namespace capstan::cli {
 
+control::Plugin plugin_of(const plugin::Module& module, const ReviewedPlugin& reviewed) {
+    const config::PluginConfig& config = reviewed.chosen.config;
+    control::Plugin plugin;
+    plugin.manifest = module.manifest();
+    plugin.table = &module.table();
+    plugin.service = module.service();
+    plugin.http_server = module.http_server();
+    plugin.webhook = module.webhook();
+    plugin.config = config.config;
+    plugin.gates = reviewed.gates;
+    if (config.permissions) {
+        plugin.manifest.permissions =
+            plugin::narrow(plugin.manifest.permissions, policy_of(config));
+        plugin.narrowed = true;
+    }
+    for (const auto& [name, controller] : config.controllers) {
+        if (controller.max_concurrent > 0) {
+            plugin.max_concurrent[name] = static_cast<std::uint32_t>(controller.max_concurrent);
+        }
+    }
+    return plugin;
+}
+
 void Host::refuse(const std::string& name, const std::string& reason) {
     log_.error("plugin refused; the others run", {{"plugin", name}, {"error", reason}});
     health_.add("plugin-file/" + name, obs::Probe::readyz, "refused: " + reason);
@@ -23,27 +46,10 @@ Result<void> Host::load_plugin(const ReviewedPlugin& reviewed, std::string& refu
         return ok();
     }
     const plugin::Module& module = *loaded.value();
-    control::Plugin plugin;
-    plugin.manifest = module.manifest();
+    control::Plugin plugin = plugin_of(module, reviewed);
     for (const plugin::ControllerSpec& controller : plugin.manifest.controllers) {
         for (const plugin::Watch& watch : controller.watches) {
             watched_kinds_.insert(watch.gvk);
-        }
-    }
-    plugin.table = &module.table();
-    plugin.service = module.service();
-    plugin.http_server = module.http_server();
-    plugin.webhook = module.webhook();
-    plugin.config = choice.config.config;
-    plugin.gates = reviewed.gates;
-    if (choice.config.permissions) {
-        plugin.manifest.permissions =
-            plugin::narrow(plugin.manifest.permissions, policy_of(choice.config));
-        plugin.narrowed = true;
-    }
-    for (const auto& [name, controller] : choice.config.controllers) {
-        if (controller.max_concurrent > 0) {
-            plugin.max_concurrent[name] = static_cast<std::uint32_t>(controller.max_concurrent);
         }
     }
     log_.info("loaded plugin",

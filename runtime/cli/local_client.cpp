@@ -1,6 +1,8 @@
 #include "runtime/cli/local_client.hpp"
 
+#include "runtime/cli/paths.hpp"
 #include "runtime/cli/text_table.hpp"
+#include "runtime/config/yaml.hpp"
 #include "runtime/kube/status.hpp"
 #include "runtime/local/apiserver/api_server.hpp"
 #include "runtime/local/apiserver/rbac.hpp"
@@ -24,7 +26,7 @@ Result<json::Value> LocalClient::send(const char* method,
     request.content_type = body.empty() ? "" : "application/apply-patch+yaml";
     request.accept = accept;
     request.body = std::move(body);
-    request.user_agent = "capstan-up";
+    request.user_agent = options_.manager;
     request.user = {"capstan-admin",
                     {std::string(local::kGroupMasters), std::string(local::kGroupAuthenticated)}};
     const local::ApiResponse response = server_.handle(request);
@@ -80,15 +82,38 @@ Result<std::vector<std::vector<std::string>>> LocalClient::table(const GroupVers
     return table_rows(answer, wide, false);
 }
 
-Result<json::Value> LocalClient::apply(json::Value object) {
+Result<json::Value> LocalClient::apply(const json::Value& object, const std::string& subresource) {
     const json::View view(object);
     CAPSTAN_TRY(const std::string_view api_version, view["apiVersion"].as_string());
     CAPSTAN_TRY(const std::string_view kind, view["kind"].as_string());
     CAPSTAN_TRY(const std::string_view name, view["metadata"]["name"].as_string());
-    const std::string ns(view["metadata"]["namespace"].string_or("default"));
+    const std::string ns(view["metadata"]["namespace"].string_or(options_.ns));
     CAPSTAN_TRY(const std::string target,
                 path(GroupVersionKind::from_api_version(api_version, kind), ns, std::string(name)));
-    return send("PATCH", target + "?fieldManager=capstan-up&force=true", kJson, json::dump(object));
+    return send("PATCH",
+                target + (subresource.empty() ? "" : "/" + subresource) +
+                    "?fieldManager=" + options_.manager + "&force=true" +
+                    (options_.strict ? "&fieldValidation=Strict" : ""),
+                kJson,
+                json::dump(object));
+}
+
+Result<void> install_crds(LocalClient& client, const std::string& directory) {
+    const std::string crds = directory + "/crds";
+    const std::vector<std::string> files = files_in(crds, ".yaml");
+    if (files.empty()) {
+        return fail(Code::not_found,
+                    crds + " holds no CRDs; remedy: build or install capstan again");
+    }
+    for (const std::string& file : files) {
+        CAPSTAN_TRY(const auto documents, config::load_all_file(file));
+        for (const config::Document& document : documents) {
+            if (auto applied = client.apply(document.value); !applied) {
+                return fail(with_context(applied.error(), file));
+            }
+        }
+    }
+    return ok();
 }
 
 }  // namespace capstan::cli

@@ -6,6 +6,7 @@
 #include "capstan/object_ref.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace capstan::local {
@@ -14,10 +15,17 @@ class ApiServer;
 
 namespace capstan::cli {
 
+struct LocalClientOptions {
+    std::string manager{"capstan-up"};  // field manager of what is applied
+    std::string ns{"default"};          // of namespaced objects that name none
+    bool strict{false};                 // fields the kind does not know are refused
+};
+
 class LocalClient {
 public:
     // borrowed; outlives *this
-    explicit LocalClient(local::ApiServer& server) noexcept : server_(server) {}
+    explicit LocalClient(local::ApiServer& server, LocalClientOptions options = {})
+        : server_(server), options_(std::move(options)) {}
 
     // Errors of all: as the server's Status says (code, message); not_found also for a
     // kind that is not served.
@@ -27,9 +35,8 @@ public:
     Result<std::vector<std::vector<std::string>>> table(const GroupVersionKind& gvk,
                                                         const std::string& ns,
                                                         bool wide);
-    // Server-side apply with force under the field manager "capstan-up". A namespaced object
-    // without a namespace goes to "default". Gives the stored object.
-    Result<json::Value> apply(json::Value object);
+    // Server-side apply with force. Gives the stored object. `subresource`: "status", or none.
+    Result<json::Value> apply(const json::Value& object, const std::string& subresource = {});
 
 private:
     Result<std::string> path(const GroupVersionKind& gvk,
@@ -40,6 +47,11 @@ private:
                              const char* accept,
                              std::string body);
     local::ApiServer& server_;
+    const LocalClientOptions options_;
 };
+
+// Applies every object of the *.yaml files in `directory`/crds. Errors: not_found, there is none;
+// of the server, with the file.
+Result<void> install_crds(LocalClient& client, const std::string& directory);
 
 }  // namespace capstan::cli

@@ -146,21 +146,7 @@ Result<void> LocalCluster::start_server() {
 }
 
 Result<void> LocalCluster::install_crds() {
-    const std::string directory = paths_.data_dir + "/crds";
-    const std::vector<std::string> files = files_in(directory, ".yaml");
-    if (files.empty()) {
-        return fail(Code::not_found,
-                    directory + " holds no CRDs; remedy: build or install capstan again");
-    }
-    for (const std::string& file : files) {
-        CAPSTAN_TRY(const auto documents, config::load_all_file(file));
-        for (const config::Document& document : documents) {
-            auto applied = client_->apply(document.value);
-            if (!applied) {
-                return fail(with_context(applied.error(), file));
-            }
-        }
-    }
+    CAPSTAN_TRY(cli::install_crds(*client_, paths_.data_dir));
     server_->tick();
     return ok();
 }

@@ -2,6 +2,7 @@
 #include "runtime/cli/config_command.hpp"
 #include "runtime/cli/debug_command.hpp"
 #include "runtime/cli/plugin_command.hpp"
+#include "runtime/cli/render.hpp"
 #include "runtime/cli/resource_command.hpp"
 #include "runtime/cli/run.hpp"
 #include "runtime/cli/up.hpp"
@@ -101,6 +102,47 @@ void add_webhooks_command(CLI::App& app,
         ->add_option("--ca-file", options.ca_file, "CA that signs the listener's certificate (PEM)")
         ->required();
     command->add_option("--name", options.name, "name of the objects")->capture_default_str();
+}
+
+void add_render_command(CLI::App& app, RenderOptions& options, long& timeout) {
+    CLI::App* command = app.add_subcommand(
+        "render", "Print the objects that plugins would make of FILE…, without a cluster");
+    command
+        ->add_option("-f,--filename",
+                     options.files,
+                     "manifests (YAML or JSON, also Lists); - is standard input")
+        ->required();
+    command->add_option(
+        "--config", options.config, "operator configuration (default: that of `capstan run`)");
+    command->add_option("--plugin", options.plugins, "these plugins alone");
+    command
+        ->add_option("--feature-gates",
+                     options.feature_gates,
+                     "PLUGIN.GATE=true, joined by commas; over those of the configuration")
+        ->delimiter(',');
+    command->add_option("--plugin-dir", options.plugin_dirs, "further directories with plugins");
+    command->add_option("-o,--output", options.output, "yaml or json")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"yaml", "json"}));
+    command->add_option("-n,--namespace", options.ns, "of objects that name none")
+        ->capture_default_str();
+    command->add_flag("--all", options.all, "also the objects of FILE…, with their defaults");
+    command->add_flag("--secrets", options.secrets, "also Secrets that plugins make");
+    command->add_flag("--status", options.shape.status, "with status");
+    command->add_flag("--owners",
+                      options.shape.owners,
+                      "with ownerReferences; their uid is a placeholder, do not apply them");
+    command->add_flag("-v,--verbose", options.verbose, "the log of the plugins on stderr");
+    command->add_option("--timeout", timeout, "longest run, in seconds")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 86'400));
+    command->footer(
+        "Examples:\n"
+        "  capstan render -f examples/etcd-3.yaml --feature-gates etcd.EtcdMember=true\n"
+        "  capstan render -f etcd.yaml secrets.yaml --config operator.yaml -o json\n"
+        "  kubectl kustomize . | capstan render -f - --config operator.yaml > rendered.yaml\n"
+        "Exit codes: 0 good; 1 an object is refused or no rest in time; 2 input; 3 a plugin. "
+        "Objects are printed with 0 alone.");
 }
 
 void add_debug_command(CLI::App& app, DebugOptions& options) {
@@ -208,10 +250,11 @@ struct Options {
     ResourceOptions resources;
     WebhooksOptions webhooks;
     DebugOptions debug;
+    RenderOptions render;
     std::string down_dir{".capstan"}, role{"capstan"}, file, what;
     std::vector<std::string> files, names, plugin_dirs;
     bool json{false};
-    long timeout{up.timeout.count()};
+    long timeout{up.timeout.count()}, render_timeout{render.timeout.count()};
 };
 
 void add_commands(CLI::App& app, Options& options) {
@@ -227,8 +270,18 @@ void add_commands(CLI::App& app, Options& options) {
     add_host_commands(app, options.run, options.files, options.json, options.role, options.file);
     add_webhooks_command(app, options.webhooks, options.files);
     add_resource_commands(app, options.resources, options.what, options.names);
+    add_render_command(app, options.render, options.render_timeout);
     add_debug_command(app, options.debug);
     app.add_subcommand("version", "Print the version");
+}
+
+int run_render_command(Options& options) {
+    RenderOptions& render = options.render;
+    render.timeout = std::chrono::seconds(options.render_timeout);
+    render.shape.as_json = render.output == "json";
+    render.plugin_dirs.insert(
+        render.plugin_dirs.begin(), options.plugin_dirs.begin(), options.plugin_dirs.end());
+    return run_render(render);
 }
 
 int run_own_command(const CLI::App& chosen, Options& options) {
@@ -250,6 +303,9 @@ int run_own_command(const CLI::App& chosen, Options& options) {
     }
     if (name == "rbac") {
         return run_rbac(options.files, options.role, options.run.config);
+    }
+    if (name == "render") {
+        return run_render_command(options);
     }
     if (name == "debug") {
         return run_debug(options.debug);

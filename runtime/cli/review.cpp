@@ -231,12 +231,11 @@ std::vector<std::string> unsupported_settings(const config::OperatorConfig& conf
     return problems;
 }
 
-Review review(const config::CheckedConfig& checked,
-              const std::string& file,
-              const std::vector<std::string>& plugin_dirs,
-              const std::string& flag) {
+namespace {
+
+// What is wrong with the text, and that nothing would run.
+void check_outline(const config::CheckedConfig& checked, const std::string& file, Review& review) {
     const config::OperatorConfig& config = checked.config;
-    Review review;
     review.problems = checked.problems;
     const auto unsupported = unsupported_settings(config, file);
     review.problems.insert(review.problems.end(), unsupported.begin(), unsupported.end());
@@ -248,6 +247,30 @@ Review review(const config::CheckedConfig& checked,
             in_file(file) +
             "/plugins: none is enabled; remedy: name at least one, such as etcd: {}");
     }
+}
+
+void check_plugins(const config::OperatorConfig& config,
+                   const std::string& file,
+                   const std::vector<std::string>& plugin_dirs,
+                   Review& review) {
+    std::vector<std::string> missing;
+    for (const ChosenPlugin& chosen :
+         choose_plugins(config, plugin_directories(plugin_dirs, config), missing)) {
+        review_plugin(chosen, config, file, review);
+    }
+    review.code = !review.problems.empty() ? 2 : missing.empty() ? 0 : 3;
+    review.problems.insert(review.problems.end(), missing.begin(), missing.end());
+}
+
+}  // namespace
+
+Review review(const config::CheckedConfig& checked,
+              const std::string& file,
+              const std::vector<std::string>& plugin_dirs,
+              const std::string& flag) {
+    const config::OperatorConfig& config = checked.config;
+    Review review;
+    check_outline(checked, file, review);
     for (const auto& [name, listener] :
          {std::pair<const char*, const config::ListenerConfig*>{"ops", &config.ops},
           {"api", &config.api},
@@ -256,13 +279,16 @@ Review review(const config::CheckedConfig& checked,
     }
     check_tokens_in_clear(config, file, review);
     check_connection(config, file, flag, review);
-    std::vector<std::string> missing;
-    for (const ChosenPlugin& chosen :
-         choose_plugins(config, plugin_directories(plugin_dirs, config), missing)) {
-        review_plugin(chosen, config, file, review);
-    }
-    review.code = !review.problems.empty() ? 2 : missing.empty() ? 0 : 3;
-    review.problems.insert(review.problems.end(), missing.begin(), missing.end());
+    check_plugins(config, file, plugin_dirs, review);
+    return review;
+}
+
+Review review_plugins(const config::CheckedConfig& checked,
+                      const std::string& file,
+                      const std::vector<std::string>& plugin_dirs) {
+    Review review;
+    check_outline(checked, file, review);
+    check_plugins(checked.config, file, plugin_dirs, review);
     return review;
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/cli/plugins.hpp"
 #include "runtime/config/operator_config.hpp"
+#include "runtime/control/runtime.hpp"
 #include "runtime/plugin/policy.hpp"
 
 #include <string>
@@ -39,6 +40,14 @@ Review review(const config::CheckedConfig& checked,
               const std::string& file,
               const std::vector<std::string>& plugin_dirs,
               const std::string& flag = {});
+
+// The part of it that is about plugins: no listener, no connection.
+Review review_plugins(const config::CheckedConfig& checked,
+                      const std::string& file,
+                      const std::vector<std::string>& plugin_dirs);
+
+// What the runtime runs of a loaded file, under its configuration.
+control::Plugin plugin_of(const plugin::Module& module, const ReviewedPlugin& reviewed);
 
 // Settings that decode and that this version does not obey: silence would be worse. One line each.
 std::vector<std::string> unsupported_settings(const config::OperatorConfig& config,
