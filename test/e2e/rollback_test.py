@@ -103,14 +103,19 @@ class RolledBack(unittest.TestCase):
 
     def test_the_new_history_comes_back(self):
         kept = self.put("kept", 10)
-        gone = self.put("gone", 20)
-        self.await_restorable(gone, 1)
+        self.await_restorable(kept, 1)
+        for _ in range(4):  # a delta each, and its fence
+            gone = self.put("gone", 5)
+            self.await_restorable(gone, 1)
         self.set_back(kept)
-        new = self.put("new", 3)
+        self.await_restorable(kept, 2)
+        for _ in range(2):  # from the same revisions on
+            new = self.put("new", 5)
+            self.await_restorable(new, 2)
         self.assertLess(new, gone, "the old history has the higher revisions")
-        self.await_restorable(new, 2)
-        self.assertEqual(self.keys(), {"kept": 10, "new": 3})
-        self.assertEqual(self.keys("--history", "first"), {"kept": 10, "gone": 20})
+        self.assertNotIn("is claimed by", self.backed.steward_logs(None), "fences of the old history hold nobody back")
+        self.assertEqual(self.keys(), {"kept": 10, "new": 5})
+        self.assertEqual(self.keys("--history", "first"), {"kept": 10, "gone": 5})
         self.assertEqual(self.good("verify")["revision"], new)
         refused = self.run_backup("verify", "--to-revision", kept)
         self.assertEqual(refused.returncode, 2)
@@ -118,13 +123,13 @@ class RolledBack(unittest.TestCase):
         copy = self.backed.files / "copy"
         self.good("copy", "--to-container", copy, "--to-prefix", "default/main")
         self.good("compact")
-        self.assertEqual(self.keys(), {"kept": 10, "new": 3})
-        self.assert_comes_back({"kept": 10, "new": 3}, new)
+        self.assertEqual(self.keys(), {"kept": 10, "new": 5})
+        self.assert_comes_back({"kept": 10, "new": 5}, new)
         # By hand and from the copy it is the same.
         data = self.backed.files / "data"
         self.backed.store = copy
         self.assertEqual(self.good("restore", "--data-dir", data)["revision"], new)
-        self.assertEqual(self.keys(), {"kept": 10, "new": 3})
+        self.assertEqual(self.keys(), {"kept": 10, "new": 5})
         shutil.rmtree(data)
 
     def test_a_rollback_that_was_overtaken_comes_back(self):

@@ -57,7 +57,8 @@ struct FullTaken {
 };
 
 struct Claiming {
-    // A claim of another steward that stands for two of them without its object is taken over.
+    // A claim of another steward that stands for two of them without its object is taken over; one
+    // for a delta of an earlier history at once.
     std::chrono::nanoseconds period{};
     MonotonicTime now{};
 };
@@ -109,6 +110,7 @@ private:
     Result<Claim> claim(const SnapshotRecord& record, const Claiming& claiming);
     Result<Claim> take_over(const std::string& key,
                             const std::string& text,
+                            const SnapshotListing& listing,
                             const Claiming& claiming);
     Result<void> still_holds(const Claim& claim);
     // Sets record.version_id and bytes.

@@ -199,6 +199,45 @@ TEST_F(VaultTest, WaitsForAForeignClaimThenTakesItOver) {
     STORE_OK(vault.store_delta(sealed(11, 12), claiming(), kGoOn));
 }
 
+// A delta that was sealed before the mark is of the earlier history whenever it appears.
+TEST_F(VaultTest, TakesOverClaimsOfAnEarlierHistoryAtOnce) {
+    Vault old = vault_of("main-1"), vault = vault_of();
+    STORE_OK(old.store_delta(sealed(11, 14), claiming(), kGoOn));
+    store.fail_finish = Error{Code::unavailable, "disk full", {}};
+    STORE_FAILS(old.store_delta(sealed(15, 16), claiming(), kGoOn), Code::unavailable, "disk full");
+    store.fail_finish.reset();
+    time.advance(seconds(1));
+    STORE_OK(vault.begin_history(10, kGoOn));
+    for (const std::int64_t start : {11, 15}) {
+        const auto ours = vault.store_delta(sealed(start, start + 3), claiming(), kGoOn);
+        STORE_OK(ours);
+        EXPECT_FALSE(ours.value().adopted);
+        const auto fence = read_object(store, {fence_key("shop/main", start)}, kFenceTextBytesMax);
+        STORE_OK(fence);
+        EXPECT_NE(fence.value().find(ours.value().record.name), std::string::npos);
+    }
+}
+
+TEST_F(VaultTest, WaitsForTheClaimOfAnotherInTheSameHistory) {
+    const auto claim_of = [this](const std::string& member) {
+        store.fail_finish = Error{Code::unavailable, "disk full", {}};
+        STORE_FAILS(vault_of(member).store_delta(sealed(11, 14), claiming(), kGoOn),
+                    Code::unavailable,
+                    "disk full");
+        store.fail_finish.reset();
+    };
+    Vault vault = vault_of();
+    claim_of("main-1");
+    time.advance(seconds(1));
+    STORE_OK(vault.begin_history(10, kGoOn));
+    claim_of("main-2");  // in the second of the mark, over that of main-1
+    STORE_FAILS(vault.store_delta(sealed(11, 12), claiming(), kGoOn), Code::conflict, "\"main-2\"");
+    time.advance(seconds(39));
+    STORE_FAILS(vault.store_delta(sealed(11, 12), claiming(), kGoOn), Code::conflict, "\"main-2\"");
+    time.advance(seconds(1));
+    STORE_OK(vault.store_delta(sealed(11, 12), claiming(), kGoOn));
+}
+
 // It may be cut off and alive, so only time tells.
 TEST_F(VaultTest, WaitsForTheClaimOfAnotherProcessOfItsMember) {
     store.fail_finish = Error{Code::unavailable, "disk full", {}};
