@@ -148,6 +148,30 @@ TEST_F(BackupCommand, VerifyAllJudgesEachObject) {
     EXPECT_EQ(all.exit_code, 6);
     EXPECT_NE(all.out.find("whole"), std::string::npos);
     EXPECT_NE(all.out.find("is damaged"), std::string::npos);
+    EXPECT_NE(all.out.find("can be restored, but of all objects 1 is damaged"), std::string::npos)
+        << all.out;
+    EXPECT_EQ(all.err, chain.err);
+}
+
+TEST_F(BackupCommand, VerifyAllJudgesWhetherObjectsMakeABackup) {
+    for (const char* set : {"delta-missing-middle", "delta-missing-first", "deltas-without-base"}) {
+        take("backups-malformed/" + std::string(set));
+        const CommandOutput chain = on("verify", set), all = on("verify", set, {"--all"});
+        EXPECT_EQ(all.exit_code, 6) << set;
+        EXPECT_EQ(all.err, chain.err) << set;
+        EXPECT_NE(all.out.find("  whole\n"), std::string::npos) << all.out;
+        EXPECT_EQ(all.out.find("state:"), std::string::npos) << all.out;
+        const CommandOutput as_json = on("verify", set, {"--all", "-o", "json"});
+        EXPECT_EQ(as_json.exit_code, 6) << set;
+        const json::Value said = parsed(as_json);
+        EXPECT_NE(chain.err.find(json::View(said)["problem"].string_or("-")), std::string::npos);
+    }
+    take("backups/gzip-members");
+    const CommandOutput whole = on("verify", "gzip-members", {"--all"});
+    EXPECT_EQ(whole.exit_code, 0) << whole.err;
+    EXPECT_NE(whole.out.find("state:    whole\n"), std::string::npos) << whole.out;
+    const json::Value said = parsed(on("verify", "gzip-members", {"--all", "-o", "json"}));
+    EXPECT_EQ(json::View(said)["restorable"]["revision"].int_or(0), 41);
 }
 
 TEST_F(BackupCommand, RestoreNeverReplacesSilently) {
