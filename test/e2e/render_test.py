@@ -149,6 +149,19 @@ class Input(RenderCase):
         self.assertEqual(found["status"]["clusterID"], "1a2b")
         self.assertEqual(found["metadata"]["labels"]["gardener.cloud/owned-by"], "solo", "the plugin takes it up")
 
+    def test_kinds_may_be_given_behind_their_objects(self):
+        text = ("apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t, namespace: elsewhere}\nspec: {a: 1}\n---\n"
+                "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.example.com}\n"
+                "spec:\n  group: example.com\n  names: {kind: Thing, plural: things}\n  scope: Namespaced\n  versions:\n"
+                "  - name: v1\n    served: true\n    storage: true\n    schema: {openAPIV3Schema: {type: object, properties: "
+                "{spec: {type: object, properties: {a: {type: integer}}}}}}\n")
+        done = render("-f", "-", *GATE, input=text)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        self.assertIn("awaited: Thing elsewhere/t: to be taken up by its controller", done.stderr)
+        self.assertIn("the plugins make no objects of this", done.stderr)
+        given = objects_of(self.good("-f", "-", *GATE, "--all", input=text))
+        self.assertEqual([o["kind"] for o in given], ["CustomResourceDefinition", "Thing"])
+
     def test_bad_input(self):
         head = "apiVersion: druid.gardener.cloud/v1alpha1\nkind: Etcd\nmetadata: {name: x}\nspec:\n  replicas: 1\n  backup: {}\n"
         for text, *parts in (
