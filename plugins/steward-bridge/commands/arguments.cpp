@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <sstream>
 
 namespace capstan::steward {
@@ -57,6 +58,11 @@ Result<std::optional<WallTime>> parse_time(const char* option, const std::string
     return time;
 }
 
+// CLI::PositiveNumber tells its range in the 300 digits of the largest double.
+CLI::Validator from_one() {
+    return CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max(), "POSITIVE");
+}
+
 void add_store(CLI::App& command,
                StoreArguments& store,
                const std::string& before,
@@ -87,7 +93,7 @@ void add_point(CLI::App& command, BackupArguments& out, RawArguments& raw) {
                                             out.wish.to_revision,
                                             "up to this revision (default: the newest there is)")
                                 ->group(group)
-                                ->check(CLI::PositiveNumber);
+                                ->check(from_one());
     command.add_option("--to-time", raw.to_time, "up to the last snapshot made by then (RFC 3339)")
         ->group(group)
         ->excludes(revision);
@@ -162,7 +168,7 @@ void add_own_options(CLI::App& command, BackupArguments& out, RawArguments& raw)
             ->capture_default_str();
         command.add_option("--max-backups", out.retention.max_backups, "fulls kept by limit")
             ->capture_default_str()
-            ->check(CLI::PositiveNumber);
+            ->check(from_one());
         command.add_option("--delta-retention", raw.delta_retention, "younger deltas stay")
             ->capture_default_str();
         command.add_option("--at", raw.at, "as if it were this time (RFC 3339; default: now)");

@@ -42,7 +42,9 @@ INSTANTIATE_TEST_SUITE_P(
         MistakeRow{"no_provider", "list --container /b", "--provider is required"},
         MistakeRow{"unknown_option", "list" + kStore + " --prefxi a", "--prefxi"},
         MistakeRow{"output", "list" + kStore + " -o yaml", "there are table and json"},
-        MistakeRow{"revision", "verify" + kStore + " --to-revision 0", "--to-revision"},
+        MistakeRow{"revision",
+                   "verify" + kStore + " --to-revision 0",
+                   "--to-revision: Value 0 not in range 1 to 9223372036854775807"},
         MistakeRow{"two_points",
                    "verify" + kStore + " --to-revision 5 --to-time 2026-11-30T12:00:00Z",
                    "excludes"},
@@ -61,7 +63,9 @@ INSTANTIATE_TEST_SUITE_P(
                    "there are gzip, zlib, lzw and none"},
         MistakeRow{"retention", "explain" + kStore + " --retention all", "exponential and limit"},
         MistakeRow{"duration", "explain" + kStore + " --delta-retention 5", "as 1h30m"},
-        MistakeRow{"max_backups", "explain" + kStore + " --max-backups 0", "--max-backups"}),
+        MistakeRow{"max_backups",
+                   "explain" + kStore + " --max-backups 0",
+                   "--max-backups: Value 0 not in range 1 to 9223372036854775807"}),
     [](const auto& row) { return row.param.name; });
 
 TEST(BackupArguments, HelpIsNoMistake) {
