@@ -1,6 +1,6 @@
 // A regular expression of a CRD and a text of a client: bounded work, and an answer that does not
 // depend on how the expression is wrapped. Input: expression, a zero byte, text.
-#include "runtime/local/apiserver/schema_pattern.hpp"
+#include "runtime/local/pattern/pattern.hpp"
 #include "test/fuzz/fuzz.hpp"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 
 #include "capstan/json.hpp"
 #include "runtime/local/apiserver/schema_error.hpp"
-#include "runtime/local/apiserver/schema_pattern.hpp"
+#include "runtime/local/pattern/pattern.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
-// The syntax tree of a Pattern. Private to schema_pattern*.cpp.
+// The syntax tree of a Pattern. Private to pattern*.cpp.
 #pragma once
 
-#include "runtime/local/apiserver/schema_pattern.hpp"
+#include "runtime/local/pattern/pattern.hpp"
 
 #include <memory>
 

@@ -1,4 +1,4 @@
-#include "runtime/local/apiserver/schema_pattern_parser.hpp"
+#include "runtime/local/pattern/pattern_parser.hpp"
 
 #include <optional>
 

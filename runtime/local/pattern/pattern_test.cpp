@@ -1,4 +1,4 @@
-#include "runtime/local/apiserver/schema_pattern.hpp"
+#include "runtime/local/pattern/pattern.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "runtime/local/apiserver/schema_pattern.hpp"
+#include "runtime/local/pattern/pattern.hpp"
 
-#include "runtime/local/apiserver/schema_pattern_parser.hpp"
+#include "runtime/local/pattern/pattern_parser.hpp"
 
 #include <algorithm>
 
