@@ -291,7 +291,6 @@ int run_up(const UpOptions& given) {
         return complain(cluster.error(), exit_code_of(cluster.error()));
     }
     say("API server at " + cluster.value()->url() + ", kubeconfig " + options.dir + "/kubeconfig");
-    say("note: the CEL rules of the CRDs are not checked in local mode yet");
     int code = 0;
     {
         Up up(*loop, *cluster.value(), options);

@@ -84,8 +84,7 @@ class Generator:
         name = self.pick("replicas", "mode", "count", "ratio", "flag", "port", "even", "atoms", "marks", "parts", "ports", "settings",
                          "fixed", "nested", "open", "maybe", "name", "marks", "parts", "ports", "settings")
         if self.chance(0.02):
-            # Not an odd number for even: CEL rules are not evaluated (docs/local.md).
-            return self.pick("bogus", name), self.pick(2, "x", {"y": 1}, [1], True, -1 if name != "even" else -2)
+            return self.pick("bogus", name), self.pick(2, "x", {"y": 1}, [1], True, -1)
         if self.chance(0.03):
             return name, None
         return name, self.thing_value(name)
@@ -105,7 +104,7 @@ class Generator:
         # Not 5.0 for replicas: a real server refuses it for the field of the scale subresource (docs/local.md).
         simple = {
             "replicas": (1, 2, 3), "mode": ("fast", "slow"), "count": (0, 1, 7, -3, float(self.random.randint(8, 1 << 30)), 2 ** 40), "ratio": (0.5, 2, 1e10 + 0.5, 0.25),
-            "flag": (True, False), "port": (80, "http", 0, ""), "even": (0, 2, 4), "atoms": ([], ["a"], ["a", "b"], ["b", "a", "a"]),
+            "flag": (True, False), "port": (80, "http", 0, ""), "even": (0, 2, 4, 2, 3), "atoms": ([], ["a"], ["a", "b"], ["b", "a", "a"]),
             "nested": ({}, {"a": "1"}, {"a": "2", "b": "3"}, {"b": "x"}), "maybe": (None, "x"), "name": ("n", "nn", ""),
             "open": ({}, {"a": 1}, {"a": {"b": [1, 2]}}, {"l": [{"x": None}]})}
         return self.pick(*simple[name])

@@ -9,7 +9,6 @@ TABLE = {
     "Applies.test_a_body_in_yaml": (EMBEDDED, "bodies are JSON, also for apply: 400"),
     "Schemas.test_duplicate_fields": (EMBEDDED, "a name twice in one JSON object is refused as malformed, whatever fieldValidation says"),
     "Schemas.test_field_validation_of_builtin_kinds": (EMBEDDED, "unknown fields of builtin kinds are kept: their schemas are not known"),
-    "Schemas.test_rules_in_cel": (EMBEDDED, "CEL rules are not evaluated"),
 }
 
 

@@ -41,7 +41,7 @@ public:
         CAPSTAN_TRY(read_rules(schema, path, node->rules));
         CAPSTAN_TRY(read_junctors(schema, path, depth, node->rules));
         CAPSTAN_TRY(check_list(path, *node));
-        read_cel(schema, *node);
+        CAPSTAN_TRY(read_cel(schema, path, role, *node));
         if (const json::Value* value = schema.find("default");
             value != nullptr && !value->is_null()) {
             node->default_value = *value;
@@ -304,12 +304,26 @@ private:
         return ok();
     }
 
-    static void read_cel(const json::Value& schema, SchemaNode& node) {
-        for (const json::Value& rule : json::View(schema)["x-kubernetes-validations"].array()) {
-            const json::View view(rule);
-            node.cel_rules.push_back({std::string(view["rule"].string_or("")),
-                                      std::string(view["message"].string_or(""))});
+    static Result<void> read_cel(const json::Value& schema,
+                                 const std::string& path,
+                                 Role role,
+                                 SchemaNode& node) {
+        const json::View rules = json::View(schema)["x-kubernetes-validations"];
+        if (role == Role::junctor && !rules.array().empty()) {
+            return invalid_schema(path + ".x-kubernetes-validations",
+                                  "Forbidden: must be empty to be structural");
         }
+        for (const json::Value& rule : rules.array()) {
+            const json::View view(rule);
+            CelRule& read = node.cel_rules.emplace_back();
+            read.rule = view["rule"].string_or("");
+            read.message = view["message"].string_or("");
+            read.message_expression = view["messageExpression"].string_or("");
+            read.reason_name = view["reason"].string_or("");
+            read.field_path = view["fieldPath"].string_or("");
+            read.optional_old = view["optionalOldSelf"].bool_or(false);
+        }
+        return ok();
     }
 
     std::size_t nodes_{0};
@@ -322,7 +336,8 @@ Result<StructuralSchema> StructuralSchema::compile(const json::Value& schema) {
     CAPSTAN_TRY(auto root, compiler.compile(schema, "openAPIV3Schema", Role::root, 0));
     CAPSTAN_TRY(check_junctors(*root, "openAPIV3Schema"));
     CAPSTAN_TRY(check_defaults(*root, "openAPIV3Schema"));
-    return StructuralSchema(std::move(root));
+    CAPSTAN_TRY(auto shapes, compile_rules(*root, "openAPIV3Schema"));
+    return StructuralSchema(std::move(root), std::move(shapes));
 }
 
 }  // namespace capstan::local

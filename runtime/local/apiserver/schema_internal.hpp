@@ -33,6 +33,16 @@ void validate_embedded(const SchemaNode& node,
                        const std::string& path,
                        std::vector<FieldError>& errors);
 
+std::string_view type_name(SchemaType type);  // "object"; "" for any
+
+// Compiles every rule; the nodes borrow the shapes returned. Errors: invalid, with the rule.
+Result<std::shared_ptr<const cel::Shape>> compile_rules(SchemaNode& root, const std::string& path);
+// Adds what the rules say; where `errors` tells of wrong types already, that they were not asked.
+void validate_rules(const SchemaNode& root,
+                    const json::Value& object,
+                    const json::Value* old,
+                    std::vector<FieldError>& errors);
+
 // Removes unknown fields below `value`; paths of removed ones are added to `removed`,
 // up to kPrunedPathsMax.
 void prune_node(const SchemaNode& node,

@@ -192,11 +192,13 @@ std::vector<std::string> StructuralSchema::prune(json::Value& object) const {
     return removed;
 }
 
-std::vector<FieldError> StructuralSchema::validate(const json::Value& object) const {
+std::vector<FieldError> StructuralSchema::validate(const json::Value& object,
+                                                   const json::Value* old) const {
     std::vector<FieldError> errors;
     validate_node(*root_, object, "", errors);
     validate_lists(*root_, object, "", errors);
     validate_embedded(*root_, object, "", errors);
+    validate_rules(*root_, object, old, errors);
     return errors;
 }
 

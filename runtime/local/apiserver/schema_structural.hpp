@@ -1,9 +1,8 @@
 // Structural schemas of custom resources: defaulting, pruning, validation, and the list types
 // server-side apply needs.
 //
-// Source of the rules: Kubernetes "structural schemas" (apiextensions.k8s.io/v1). CEL
-// rules (x-kubernetes-validations) are kept and listed, not evaluated. Thread: any
-// once compiled (immutable).
+// Source of the rules: Kubernetes "structural schemas" (apiextensions.k8s.io/v1) with the CEL rules
+// (x-kubernetes-validations) that docs/cel.md describes. Thread: any once compiled (immutable).
 #pragma once
 
 #include "capstan/json.hpp"
@@ -17,6 +16,11 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace capstan::local::cel {
+class Program;
+struct Shape;
+}  // namespace capstan::local::cel
 
 namespace capstan::local {
 
@@ -41,6 +45,14 @@ struct SchemaProperty {
 struct CelRule {
     std::string rule;
     std::string message;
+    std::string message_expression;
+    std::string reason_name;  // "FieldValueForbidden"; "": invalid
+    std::string field_path;   // compiled: "spec.x", below the value
+    bool optional_old{false};
+    FieldReason reason{FieldReason::invalid};
+    // Shared for the sake of a node that is movable here; never changed.
+    std::shared_ptr<const cel::Program> program;
+    std::shared_ptr<const cel::Program> message_program;  // null: no messageExpression
 };
 
 // Bounds on a value, and the logical junctors. Absent optional: no bound.
@@ -83,6 +95,8 @@ struct SchemaNode {
     std::unique_ptr<SchemaNode> additional_properties;
     std::optional<json::Value> default_value;
     std::vector<CelRule> cel_rules;
+    bool rules_below{false};           // cel_rules of this node, or of one below it
+    const cel::Shape* shape{nullptr};  // where rules_below; owned by the StructuralSchema
     ValueRules rules;
 
     // The schema of member `name`: a property, else additional_properties, else nullptr. Borrowed.
@@ -115,15 +129,18 @@ public:
     std::vector<std::string> prune(json::Value& object) const;
 
     // In the order a client should read them; empty: valid. metadata of the
-    // root is not looked into.
-    std::vector<FieldError> validate(const json::Value& object) const;
+    // root is not looked into. `old`: what an update replaces, for rules that compare.
+    std::vector<FieldError> validate(const json::Value& object,
+                                     const json::Value* old = nullptr) const;
 
     const SchemaNode* root() const noexcept { return root_.get(); }  // never null
-    // borrowed from *this; not evaluated
+    // borrowed from *this
     std::vector<CelRuleAt> cel_rules() const;
 
 private:
-    explicit StructuralSchema(std::unique_ptr<SchemaNode> root) : root_(std::move(root)) {}
+    StructuralSchema(std::unique_ptr<SchemaNode> root, std::shared_ptr<const cel::Shape> shapes)
+        : shapes_(std::move(shapes)), root_(std::move(root)) {}
+    std::shared_ptr<const cel::Shape> shapes_;  // of the rules in root_; null: there are none
     std::unique_ptr<SchemaNode> root_;
 };
 

@@ -25,19 +25,6 @@ std::string_view type_name(const json::Value& value) {
     return "";
 }
 
-std::string_view type_name(SchemaType type) {
-    switch (type) {
-        case SchemaType::any: return "";
-        case SchemaType::object: return "object";
-        case SchemaType::array: return "array";
-        case SchemaType::string: return "string";
-        case SchemaType::integer: return "integer";
-        case SchemaType::number: return "number";
-        case SchemaType::boolean: return "boolean";
-    }
-    return "";
-}
-
 // Go's %v of a float64: shortest digits, an exponent from 1e+06 on.
 std::string number_text(double value) {
     const bool exponent = value != 0 && (std::fabs(value) >= 1e6 || std::fabs(value) < 1e-4);
@@ -283,6 +270,19 @@ void check_junctors(const ValueRules& rules,
 }
 
 }  // namespace
+
+std::string_view type_name(SchemaType type) {
+    switch (type) {
+        case SchemaType::any: return "";
+        case SchemaType::object: return "object";
+        case SchemaType::array: return "array";
+        case SchemaType::string: return "string";
+        case SchemaType::integer: return "integer";
+        case SchemaType::number: return "number";
+        case SchemaType::boolean: return "boolean";
+    }
+    return "";
+}
 
 void add_error(Errors& errors, FieldError error) {
     if (errors.size() < kFieldErrorsMax) {

@@ -293,7 +293,7 @@ Answer<void> validate_object(const Call& call, const json::Value* live, const js
     }
     if (kind.custom) {
         if (kind.schema) {
-            append(kind.schema->validate(object));
+            append(kind.schema->validate(object, live));
         }
     } else {
         append(validate_builtin(kind.gvk, object));
