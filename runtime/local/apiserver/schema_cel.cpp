@@ -80,7 +80,7 @@ Failure refused(const std::string& where, std::string_view value, std::string_vi
         where, "Invalid value: " + json::dump(json::Value(value)) + ": " + std::string(why));
 }
 
-// ".spec['a-b'].c" -> "spec.a-b.c": a path that the schema below `node` knows. nullopt: it does not.
+// ".spec['a-b'].c" -> "spec.a-b.c", which the schema below `node` must know. nullopt: it does not.
 std::optional<std::string> normal_path(const SchemaNode& node, std::string_view path) {
     std::string out;
     const SchemaNode* at = &node;

@@ -323,7 +323,7 @@ TEST_F(Cel, Times) {
     expect(kRows);
     constexpr ErrorRow kErrors[] = {
         {"timestamp('9999-12-31T23:59:59Z') + duration('1s')", "timestamp overflow"},
-        {"self.when.getHours('Mars/Olympus')", "unknown time zone Mars/Olympus"},
+        {"self.when.getHours('Mars/Olympus')", "unknown time zone"},
     };
     expect_errors(kErrors);
 }
@@ -429,6 +429,11 @@ TEST_F(Cel, EveryStepIsPaidFor) {
     const auto endless = run(loops);
     ASSERT_FALSE(endless.has_value());
     EXPECT_EQ(endless.error().message, kCostExceeded);
+    EXPECT_FALSE(
+        run("'" + std::string(4'000, 'a') + "'.contains('" + std::string(2'000, 'a') + "b')",
+            50'000)
+            .has_value());
+    EXPECT_FALSE(run("'a'.matches('(a{1000}){10' + '}')", 1'000).has_value());
     EXPECT_FALSE(run("'" + std::string(8'000, 'a') + "'.matches('(a*)*b')", 500).has_value());
 }
 

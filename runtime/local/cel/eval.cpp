@@ -85,10 +85,7 @@ private:
             if (map_find(on, key, out, meter_)) {
                 return true;
             }
-            const json::Value shown = to_json(key, meter_);
-            out =
-                Value::error("no such key: " + (shown.if_string() != nullptr ? *shown.if_string()
-                                                                             : json::dump(shown)));
+            out = Value::error("no such key: " + key_text(key));
             return false;
         }
         std::int64_t place = -1;

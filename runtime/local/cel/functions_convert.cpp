@@ -209,7 +209,7 @@ Value call_time(Function function, std::span<const Value> args) {
     }
     const auto offset = zone_offset(zone == nullptr ? "UTC" : zone->view);
     if (!offset) {
-        return Value::error("unknown time zone " + std::string(zone->view.substr(0, 64)));
+        return Value::error("unknown time zone");
     }
     return Value(of_time(function, {time->seconds + *offset, time->nanos}));
 }

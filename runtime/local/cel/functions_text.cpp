@@ -7,6 +7,8 @@
 namespace capstan::local::cel {
 namespace {
 
+constexpr std::uint64_t kPatternSteps = 1'000;  // to compile a pattern; a short one can be large
+
 bool starts_code_point(char c) {
     return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
 }
@@ -208,7 +210,10 @@ bool read_arguments(std::span<const Value> args, std::size_t texts, Arguments& o
     return true;
 }
 
-Value call_positions(Function function, std::string_view text, std::span<const Value> args) {
+Value call_positions(Function function,
+                     std::string_view text,
+                     std::span<const Value> args,
+                     Meter& meter) {
     Arguments arguments;
     if (function == Function::substring) {
         const std::int64_t* begin = args[1].get_if<std::int64_t>();
@@ -228,9 +233,13 @@ Value call_positions(Function function, std::string_view text, std::span<const V
                : at == size        ? Value::borrowed("")
                                    : substring(text, at, at + 1);
     }
-    return read_arguments(args, 1, arguments)
-               ? find(function, text, arguments.texts[0], arguments.number)
-               : Value::no_overload();
+    if (!read_arguments(args, 1, arguments)) {
+        return Value::no_overload();
+    }
+    const std::string_view part = arguments.texts[0];
+    return meter.spend((1 + text.size() / 10) * (1 + part.size() / 10))
+               ? find(function, text, part, arguments.number)
+               : Value::cost_exceeded();
 }
 
 }  // namespace
@@ -240,8 +249,8 @@ Value match_pattern(const Pattern& pattern, const Value& value, Meter& meter) {
     if (text == nullptr) {
         return Value::no_overload();
     }
-    // As Kubernetes prices it: text times expression.
-    if (!meter.spend((1 + text->view.size() / 10) * (1 + pattern.expression().size() / 4))) {
+    // Each character may meet each instruction.
+    if (!meter.spend((1 + text->view.size() / 10) * (1 + pattern.size() / 8))) {
         return Value::cost_exceeded();
     }
     return Value(pattern.match(text->view));
@@ -268,7 +277,7 @@ Value call_text(Function function, std::span<const Value> args, Meter& meter) {
         case Function::char_at:
         case Function::substring:
         case Function::index_of:
-        case Function::last_index_of: return call_positions(function, text, args);
+        case Function::last_index_of: return call_positions(function, text, args, meter);
         default: break;
     }
     const std::size_t texts = function == Function::replace ? 2 : 1;
@@ -276,6 +285,11 @@ Value call_text(Function function, std::span<const Value> args, Meter& meter) {
         return Value::no_overload();
     }
     const std::string_view other = arguments.texts[0];
+    const bool searches = function != Function::starts_with && function != Function::ends_with &&
+                          function != Function::matches;
+    if (!meter.spend(searches ? (1 + text.size() / 10) * (1 + other.size() / 10) : 1)) {
+        return Value::cost_exceeded();
+    }
     switch (function) {
         case Function::starts_with: return Value(text.starts_with(other));
         case Function::ends_with: return Value(text.ends_with(other));
@@ -284,7 +298,7 @@ Value call_text(Function function, std::span<const Value> args, Meter& meter) {
         case Function::replace:
             return replace(text, other, arguments.texts[1], arguments.number.value_or(-1), meter);
         case Function::matches: {
-            auto pattern = meter.spend_text(other.size() * 10)
+            auto pattern = meter.spend(kPatternSteps + other.size())
                                ? Pattern::compile(other)
                                : Result<Pattern>(fail(Code::too_large, "cost"));
             if (!pattern) {

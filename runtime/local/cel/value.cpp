@@ -11,7 +11,12 @@ namespace {
 
 constexpr double kIntegerLimit = 9223372036854775808.0;  // 2^63
 
+constexpr std::size_t kTimeBytesMax = 128;  // longer text is no time
+
 Value string_of(const std::string& text, const Shape& shape) {
+    if (text.size() > kTimeBytesMax) {
+        return Value::borrowed(text);
+    }
     if (shape.kind == ShapeKind::timestamp) {
         const auto time = parse_timestamp(text.size() == 10 ? text + "T00:00:00Z" : text);
         if (time) {

@@ -142,7 +142,8 @@ enum class Order : std::uint8_t { less, same, greater, none, not_comparable };  
 Order compare(const Value& a, const Value& b);
 
 std::string_view type_name(const Value& value) noexcept;
-std::string number_text(double value);  // Go's 'g' with the fewest digits
+std::string key_text(const Value& key);  // for a message: short whatever the key is
+std::string number_text(double value);   // Go's 'g' with the fewest digits
 // For the caller of an evaluation; "" for an error.
 json::Value to_json(const Value& value, Meter& meter);
 

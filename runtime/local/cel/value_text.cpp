@@ -41,6 +41,16 @@ std::string_view type_name(const Value& value) noexcept {
     return "null_type";
 }
 
+std::string key_text(const Value& key) {
+    static constexpr std::size_t kKeyBytesMax = 128;
+    const Text* text = key.get_if<Text>();
+    if (text != nullptr && text->view.size() <= kKeyBytesMax) {
+        return std::string(text->view);
+    }
+    const std::int64_t* whole = key.get_if<std::int64_t>();
+    return whole != nullptr ? std::to_string(*whole) : std::string(type_name(key));
+}
+
 json::Value to_json(const Value& value, Meter& meter) {
     if (!meter.spend(1)) {
         return {};

@@ -35,6 +35,8 @@ public:
     bool match(std::string_view text) const;
 
     const std::string& expression() const noexcept { return expression_; }
+    // Instructions: with the length of a text, what a match may cost.
+    std::size_t size() const noexcept { return program_.size(); }
 
     struct Range {
         char32_t first;
