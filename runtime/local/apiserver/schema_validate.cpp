@@ -1,8 +1,8 @@
 // Validation of values, in the order and the words of the API server (kube-openapi's validators).
 #include "runtime/local/apiserver/schema_internal.hpp"
+#include "runtime/local/cel/value.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -23,18 +23,6 @@ std::string_view type_name(const json::Value& value) {
         case json::Kind::object: return "object";
     }
     return "";
-}
-
-// Go's %v of a float64: shortest digits, an exponent from 1e+06 on.
-std::string number_text(double value) {
-    const bool exponent = value != 0 && (std::fabs(value) >= 1e6 || std::fabs(value) < 1e-4);
-    char buffer[40];
-    const auto end =
-        std::to_chars(buffer,
-                      buffer + sizeof buffer,
-                      value,
-                      exponent ? std::chars_format::scientific : std::chars_format::fixed);
-    return std::string(buffer, end.ptr);
 }
 
 bool is_integral(double value) {
@@ -107,17 +95,17 @@ void check_number(const SchemaNode& node,
         add_error(errors, invalid_value(path, value, path + " in body should be " + what));
     };
     if (rules.multiple_of && !is_integral(number / *rules.multiple_of)) {
-        refuse("a multiple of " + number_text(*rules.multiple_of));
+        refuse("a multiple of " + cel::number_text(*rules.multiple_of));
     }
     if (rules.maximum &&
         (rules.exclusive_maximum ? number >= *rules.maximum : number > *rules.maximum)) {
         refuse((rules.exclusive_maximum ? "less than " : "less than or equal to ") +
-               number_text(*rules.maximum));
+               cel::number_text(*rules.maximum));
     }
     if (rules.minimum &&
         (rules.exclusive_minimum ? number <= *rules.minimum : number < *rules.minimum)) {
         refuse((rules.exclusive_minimum ? "greater than " : "greater than or equal to ") +
-               number_text(*rules.minimum));
+               cel::number_text(*rules.minimum));
     }
     if (node.type == SchemaType::integer && !in_integer_format(rules.format, number)) {
         add_error(
