@@ -37,7 +37,7 @@ spec:
   etcd: {}
   backup:
     deltaSnapshotPeriod: %s
-    garbageCollectionPeriod: 10s
+    garbageCollectionPeriod: %s
     fullSnapshotSchedule: "%s"
     store: %s
 """
@@ -67,10 +67,10 @@ ETCD = etcd_dirs()
 class Backed:
     """A cluster with backups, and what its store holds."""
 
-    def __init__(self, replicas, minor, schedule="0 0 * * *", store=LOCAL, period="2s"):
+    def __init__(self, replicas, minor, schedule="0 0 * * *", store=LOCAL, period="2s", collection="10s"):
         self.minor = minor
         self.files = pathlib.Path(tempfile.mkdtemp(prefix="capstan-backup-"))
-        (self.files / "etcd.yaml").write_text(MANIFEST % (replicas, period, schedule, store))
+        (self.files / "etcd.yaml").write_text(MANIFEST % (replicas, period, collection, schedule, store))
         self.cluster = Members(self.files / "etcd.yaml", etcd_dir=ETCD[minor])
         self.store = self.cluster.dir / "host/etc/gardener/local-backupbuckets" / BUCKET
         self.restored_count = 0
@@ -280,7 +280,7 @@ class OneMember(unittest.TestCase):
 
 
     def test_what_only_the_steward_holds_survives_the_data(self):
-        backed = Backed(1, sorted(ETCD)[-1], period="30s")
+        backed = Backed(1, sorted(ETCD)[-1], period="30s", collection="1m")
         self.addCleanup(backed.close)
         backed.start()
         writes = Writes(backed, random.Random(SEED + 2))
