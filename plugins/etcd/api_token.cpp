@@ -4,6 +4,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -27,6 +28,36 @@ Result<std::string> random_token() {
     return text;
 }
 
+// Whether the Secret of that name was one of an Etcd of the same name before this one, and is
+// removed now; false: it may stay. That Etcd is gone, or its name would not be free: the garbage collector
+// would come too, but takes minutes when it cannot reach each API.
+Result<bool> remove_of_etcd_before(Call& call,
+                                   const json::Value& secret,
+                                   std::string_view owner_uid) {
+    const json::View wanted(secret);
+    const ObjectKey key{std::string(wanted["metadata"]["namespace"].string_or("")),
+                        std::string(wanted["metadata"]["name"].string_or(""))};
+    CAPSTAN_TRY(const Object object, call.client().get(kSecretGvk, key));
+    CAPSTAN_TRY(const json::Value present, object.parse());
+    api::ObjectMeta meta;
+    CAPSTAN_TRY(api::decode(json::View(present)["metadata"], meta));
+    const auto owner = std::find_if(meta.owner_references.begin(),
+                                    meta.owner_references.end(),
+                                    [](const api::OwnerReference& one) { return one.controller; });
+    if (owner == meta.owner_references.end() || owner->uid == owner_uid) {
+        return false;
+    }
+    const json::View ours = wanted["metadata"]["ownerReferences"][0];
+    if (meta.deleting() || owner->kind != ours["kind"].string_or("") ||
+        owner->name != ours["name"].string_or("")) {
+        return fail(Code::conflict,
+                    "Secret " + key.to_string() + " belongs to " + owner->kind + " " + owner->name +
+                        ", not to this Etcd; it is waited for to be gone");
+    }
+    CAPSTAN_TRY(call.client().remove(object));
+    return true;
+}
+
 }  // namespace
 
 Result<void> create_api_token(Call& call, json::Value secret, std::string_view owner_uid) {
@@ -36,19 +67,8 @@ Result<void> create_api_token(Call& call, json::Value secret, std::string_view o
     if (created || created.error().code != Code::exists) {
         return created;
     }
-    const json::View metadata = json::View(secret)["metadata"];
-    const ObjectKey key{std::string(metadata["namespace"].string_or("")),
-                        std::string(metadata["name"].string_or(""))};
-    CAPSTAN_TRY(const json::Value present, call.client().get_value(kSecretGvk, key));
-    api::ObjectMeta owner;
-    CAPSTAN_TRY(api::decode(json::View(present)["metadata"], owner));
-    const std::string_view controller = owner.controller_uid();
-    if (controller.empty() || controller == owner_uid) {
-        return ok();
-    }
-    return fail(
-        Code::conflict,
-        "Secret " + key.to_string() + " belongs to another object; it is waited for to be gone");
+    CAPSTAN_TRY(const bool removed, remove_of_etcd_before(call, secret, owner_uid));
+    return removed ? call.client().create(kSecretGvk, secret) : ok();
 }
 
 }  // namespace capstan::etcd

@@ -13,9 +13,9 @@ namespace capstan::etcd {
 inline constexpr std::string_view kApiTokenKey = "token";
 
 // Creates `secret` with a random token, unless one of that name is there: of the Etcd with
-// `owner_uid`, or of a person (without a controller).
-// Errors: those of the client; conflict: it belongs to something else, as that of an Etcd of the
-// same name before it does until the garbage collector comes.
+// `owner_uid`, or of a person (without a controller). One of an Etcd of the same name before it is
+// replaced.
+// Errors: those of the client; conflict: it belongs to something else.
 Result<void> create_api_token(Call& call, json::Value secret, std::string_view owner_uid);
 
 }  // namespace capstan::etcd

@@ -77,12 +77,29 @@ TEST_F(ApiToken, OfAPersonIsLeftAlone) {
     EXPECT_EQ(token(), "");
 }
 
-TEST_F(ApiToken, OfAnEtcdBeforeIsWaitedForToBeGone) {
+TEST_F(ApiToken, OfAnEtcdBeforeIsReplaced) {
     host.put(secret_of("uid-0"));
+    create();
+    ASSERT_TRUE(g_outcome) << g_outcome.error().message;
+    EXPECT_EQ(token().size(), 64u);
+    const auto found = host.find("v1/Secret", {"n", "main-api-token"});
+    EXPECT_EQ(json::View(*found)["metadata"]["ownerReferences"][0]["uid"].string_or(""), "uid-1");
+}
+
+TEST_F(ApiToken, OfAnotherObjectIsWaitedForToBeGone) {
+    json::Value other = secret_of("uid-9");
+    other["metadata"].set("ownerReferences",
+                          json::list({{{"apiVersion", "example.org/v1"},
+                                       {"kind", "Safe"},
+                                       {"name", "main"},
+                                       {"uid", "uid-9"},
+                                       {"controller", true}}}));
+    host.put(other);
     create();
     ASSERT_FALSE(g_outcome);
     EXPECT_EQ(g_outcome.error().code, Code::conflict);
-    EXPECT_NE(g_outcome.error().message.find("n/main-api-token"), std::string::npos);
+    EXPECT_EQ(g_outcome.error().message.substr(0, 62),
+              "Secret n/main-api-token belongs to Safe main, not to this Etcd");
     host.erase("v1/Secret", {"n", "main-api-token"});
     create();
     EXPECT_TRUE(g_outcome);

@@ -88,7 +88,8 @@ struct Cluster {
     std::string peer_service() const { return name + "-peer"; }
     std::string config_map() const { return name + "-config"; }
     // Secret with the token of the stewards' API; without TLS of that API only.
-    std::string api_token() const { return name + "-api-token"; }
+    std::string api_token() const { return api_token_of(name); }
+    static std::string api_token_of(const std::string& etcd) { return etcd + "-api-token"; }
     std::string role() const { return "druid.gardener.cloud:etcd:" + name; }
     std::string local_host() const { return name + "-local"; }
 

@@ -156,6 +156,13 @@ Plan deletion_plan(const World& world) {
         return plan;
     }
     if (world.children.empty()) {
+        // Nobody may list Secrets, so it is asked for once, whether it is there or not.
+        Step token;
+        token.kind = Step::Kind::remove;
+        token.code = "API_TOKEN";
+        token.gvk = GroupVersionKind::from_api_version("v1", "Secret");
+        token.key = {etcd.metadata.ns, Cluster::api_token_of(etcd.metadata.name)};
+        plan.last.push_back(std::move(token));
         plan.last.push_back(remove_finalizer(etcd));
         return plan;
     }

@@ -400,7 +400,7 @@ TEST(EtcdPlan, DeletionGoesOnWhileSuspendedAndWithTheGateOff) {
     world.etcd.metadata.annotations[std::string(kAnnotationSuspend)] = "";
     world.etcd.metadata.deletion_timestamp = "2026-01-01T11:59:00Z";
     world.etcd.metadata.finalizers = {std::string(kFinalizer)};
-    EXPECT_EQ(plan_of(world).last.size(), 1u);
+    EXPECT_EQ(plan_of(world).last.size(), 2u) << "the token, then the finalizer";
 }
 
 TEST(EtcdPlan, ANewConfigurationReachesOneMemberAfterTheOther) {
