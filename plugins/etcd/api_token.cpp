@@ -29,8 +29,8 @@ Result<std::string> random_token() {
 }
 
 // Whether the Secret of that name was one of an Etcd of the same name before this one, and is
-// removed now; false: it may stay. That Etcd is gone, or its name would not be free: the garbage collector
-// would come too, but takes minutes when it cannot reach each API.
+// removed now; false: it may stay. That Etcd is gone, or its name would not be free; the garbage
+// collector would come too, but takes minutes when it cannot reach each API.
 Result<bool> remove_of_etcd_before(Call& call,
                                    const json::Value& secret,
                                    std::string_view owner_uid) {

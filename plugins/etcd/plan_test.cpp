@@ -383,9 +383,10 @@ TEST(EtcdPlan, DeletionTakesTheStatefulSetFirstAndTheFinalizerLast) {
     world.children.clear();
     plan = plan_of(world);
     EXPECT_TRUE(plan.steps.empty());
-    ASSERT_EQ(plan.last.size(), 1u);
+    ASSERT_EQ(names(plan.last).front(), "remove Secret main-api-token");
+    ASSERT_EQ(plan.last.size(), 2u);
     EXPECT_EQ(
-        json::dump(plan.last[0].object),
+        json::dump(plan.last[1].object),
         R"([{"op":"test","path":"/metadata/finalizers/1","value":"druid.gardener.cloud/etcd-druid"},)"
         R"({"op":"remove","path":"/metadata/finalizers/1"}])");
 
