@@ -57,7 +57,7 @@ class InstallPage(unittest.TestCase):
     def test_its_files_exist(self):
         page = install_page.PAGE.read_text()
         for name in ("chart/crds/druid.gardener.cloud_etcds.yaml", "chart/crds/druid.gardener.cloud_etcdmembers.yaml",
-                     "examples/etcd-1.yaml", "tools/packages"):
+                     "examples/etcd-1.yaml", "tools/build-image"):
             self.assertIn(name, page)
             self.assertTrue((ROOT / name).exists(), name)
 
