@@ -6,6 +6,8 @@
 #include "runtime/control/unit.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace capstan::control {
 
@@ -51,20 +53,12 @@ Result<void> Controller::add(const ObjectKey& key,
     return added;
 }
 
-void Controller::set_running(bool running) {
-    {
-        const std::lock_guard lock(mutex_);
-        running_ = running;
-    }
-    reopen();
-}
-
 // Called by the supervisor and by the loop: whoever comes last sees all conditions.
 void Controller::reopen() {
     bool start = false;
     {
         const std::lock_guard lock(mutex_);
-        open_ = running_ && synced_.load() && unit_.core()->leading.load();
+        open_ = unit_.live().ctl != nullptr && synced_.load() && unit_.core()->leading.load();
         start = open_ && !started_ && !stopping_;
         started_ = started_ || start;
     }
@@ -92,7 +86,12 @@ Result<void> Controller::start_worker() {
                                                       worker->ended.store(true);
                                                       unit->thread_ended();
                                                   }));
+    std::vector<std::shared_ptr<Worker>> ended;  // joined without the lock: their stacks are freed
     const std::lock_guard lock(mutex_);
+    const auto gone = std::stable_partition(
+        workers_.begin(), workers_.end(), [](const auto& w) { return !w->ended.load(); });
+    ended.assign(std::make_move_iterator(gone), std::make_move_iterator(workers_.end()));
+    workers_.erase(gone, workers_.end());
     workers_.push_back(std::move(worker));
     return ok();
 }
@@ -183,8 +182,8 @@ void Controller::work(const std::shared_ptr<Worker>& self) {
             }
             wake = std::min(next, forget_runs(core.now()));
         }
-        if (end || (item && next <= core.now())) {
-            signal_->notify();  // for the next worker: to end too, or to take what is due
+        if (end || (item && next != kNever)) {
+            signal_->notify();  // for the next worker: to end too, or to wait for what is due next
         }
         if (end) {
             return;
@@ -284,13 +283,12 @@ void Controller::run(const queue::Item& item, Worker& self) {
     metrics_->active.add(-1);
     {
         const std::lock_guard lock(mutex_);
-        self.call = nullptr;
-        if (self.replaced) {
-            --stuck_;
-            metrics_->quarantined.add(-1);
-        }
+        returned(self);
         const std::lock_guard own(call->mutex);
         if (!call->own_writes.empty()) {
+            if (own_writes_.size() >= queue::kKeysMax) {
+                own_writes_.erase(own_writes_.begin());
+            }
             own_writes_[item.key] = Held{std::move(call->own_writes), kNever};
         }
         last_runs_.note(item.key, std::move(last));
@@ -330,25 +328,47 @@ capstan_rc Controller::await_pending(CallState& call) {
 
 void Controller::replace_worker(const CallState& stuck) {
     bool replace = false;
+    std::shared_ptr<Worker> worker;
     {
         const std::lock_guard lock(mutex_);
-        const auto found =
-            std::find_if(workers_.begin(), workers_.end(), [&stuck](const auto& worker) {
-                return worker->call == &stuck;
-            });
+        const auto found = std::find_if(workers_.begin(), workers_.end(), [&stuck](const auto& w) {
+            return w->call == &stuck;
+        });
         if (found == workers_.end()) {
             return;  // it has just returned
         }
-        (*found)->replaced = true;
+        worker = *found;
         ++stuck_;
         metrics_->quarantined.add(1);
         replace = !stopping_ && stuck_ <= kStuckWorkersMax;
+        worker->stuck = true;
+        worker->replaced = replace;
     }
     metrics_->stuck.add();
     if (replace) {
         if (const Result<void> started = start_worker(); !started) {
             log_.error("stuck worker cannot be replaced", {{"error", started.error().message}});
+            const std::lock_guard lock(mutex_);
+            worker->replaced = false;  // it goes on itself when its call returns
         }
+    }
+}
+
+// There are as many that work, or will when their calls return, as the manifest wants: who was not
+// replaced goes on, and of two one that has returned rather than one that has not.
+void Controller::returned(Worker& self) {
+    self.call = nullptr;
+    if (!std::exchange(self.stuck, false)) {
+        return;
+    }
+    --stuck_;
+    metrics_->quarantined.add(-1);
+    const auto other = std::find_if(workers_.begin(), workers_.end(), [](const auto& worker) {
+        return worker->stuck && !worker->replaced;
+    });
+    if (self.replaced && other != workers_.end()) {
+        (*other)->replaced = true;
+        self.replaced = false;
     }
 }
 

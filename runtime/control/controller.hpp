@@ -41,7 +41,6 @@ public:
 
     // [any]
     Result<void> enqueue(const ObjectKey& key, const queue::AddOptions& options);
-    void set_running(bool running);               // the instance takes calls
     void reopen();                                // a condition of dispatch has changed
     void stop();                                  // no further dispatch; workers end
     void replace_worker(const CallState& stuck);  // [lifecycle]
@@ -65,6 +64,7 @@ private:
     void run(const queue::Item& item, Worker& self);
     capstan_rc await_pending(CallState& call);
     void wake_workers();
+    void returned(Worker& self);  // requires the lock: its call has ended
     MonotonicTime forget_runs(MonotonicTime now);
     bool is_hot(const ObjectKey& key) const;  // requires the lock
     bool count_run(const ObjectKey& key, MonotonicTime now);
@@ -118,8 +118,7 @@ private:
     mutable std::mutex mutex_;  // guards what follows
     std::string waiting_for_;
     queue::WorkQueue queue_;
-    bool running_{false};
-    bool open_{false};     // running, synced and leading
+    bool open_{false};     // the instance takes calls, synced and leading
     bool started_{false};  // has workers
     bool stopping_{false};
     bool dropped_{false};  // an add found no room since the last refill began
@@ -129,7 +128,7 @@ private:
         std::vector<OwnWrite> writes;
         MonotonicTime since{kNever};  // of the first hold
     };
-    std::unordered_map<ObjectKey, Held> own_writes_;
+    std::unordered_map<ObjectKey, Held> own_writes_;  // at most kKeysMax
     // Runs per key (its hash) since hot_since_, to slow down a key that keeps waking itself. At
     // most kKeysMax entries; emptied when the time is over.
     std::unordered_map<std::size_t, std::uint32_t> recent_runs_;

@@ -67,8 +67,10 @@ struct ControllerMetrics final : queue::Observer {
 
 struct Controller::Worker {
     std::unique_ptr<Thread> thread;
-    bool replaced{false};      // guarded by the controller's mutex: ends when its call returns
-    CallState* call{nullptr};  // guarded by the controller's mutex
+    // Guarded by the controller's mutex:
+    bool stuck{false};     // its call is past its fence
+    bool replaced{false};  // stuck, and another one does its work: it ends when its call returns
+    CallState* call{nullptr};
     std::atomic<bool> ended{false};
 };
 

@@ -187,7 +187,7 @@ void Unit::set_phase(PluginPhase phase) {
         phase_ = phase;
     }
     for (auto& controller : controllers_) {
-        controller->set_running(phase == PluginPhase::running);
+        controller->reopen();
     }
     wake_all();
     update_health();
@@ -266,7 +266,7 @@ void Unit::poison(std::uint64_t generation, const std::string& where) {
     log_.error("plugin panicked; its instance is replaced", {{"where", where}});
     note_error("panicked in " + where);
     for (auto& controller : controllers_) {
-        controller->set_running(false);
+        controller->reopen();
     }
     cancel_calls(generation, CallState::Stage::cancelled);
     wake_all();

@@ -133,9 +133,9 @@ MonotonicTime Unit::watch_calls() {
         }
         if (call->stage() != CallState::Stage::running && !call->cancel_told) {
             call->cancel_told = true;
-            // A poisoned instance is not called any more.
+            // A poisoned instance is not called any more, also when no other follows.
             if (plugin_.table->cancel != nullptr && call->instance == live.generation &&
-                phase() != PluginPhase::restarting) {
+                phase() == PluginPhase::running) {
                 plugin_.table->cancel(call->ctl, call->handle);
             }
         }
@@ -158,10 +158,8 @@ MonotonicTime Unit::watch_calls() {
 
 void Unit::shut_down() {
     MonotonicTime deadline = kNever;
-    bool usable = false;
     {
         const std::lock_guard lock(mutex_);
-        usable = phase_ == PluginPhase::running;
         deadline = stop_deadline_;
     }
     // Not set_phase: services and workers must see the cancellation first.
@@ -189,17 +187,13 @@ void Unit::shut_down() {
         }
         signal_->wait_until(std::min(deadline, now + kStopPoll));
     }
-    Live live;
-    {
-        const std::lock_guard lock(mutex_);
-        live = live_;
-    }
-    if (report.empty() && usable && live.ctl != nullptr) {
-        const capstan_rc stopped = plugin_.table->stop(live.ctl, ns_of(deadline));
+    const Live instance = live();  // none when a call panicked, also one that had to end just now
+    if (report.empty() && instance.ctl != nullptr) {
+        const capstan_rc stopped = plugin_.table->stop(instance.ctl, ns_of(deadline));
         if (stopped != CAPSTAN_OK) {
             log_.warn("plugin did not stop cleanly", {{"code", stopped}});
         }
-        plugin_.table->destroy(live.ctl);
+        plugin_.table->destroy(instance.ctl);
     }
     if (!report.empty()) {
         for (const auto& call : left) {
