@@ -354,18 +354,24 @@ TEST_F(HttpServerTest, HoldsBackWritersOfSlowReaders) {
 TEST_F(HttpServerTest, DropsPeersThatNeverRead) {
     Exchange held;
     int closed = 0;
+    std::vector<Code> failed;  // who waits for a write is told, whichever is under way
     const std::string piece(8u * 1024 * 1024, 'x');
+    const auto done = [&](const Result<void>& r) {
+        failed.push_back(r ? Code::internal : r.error().code);
+    };
     serve(
         [&](const Exchange& e) {
             held = e;
             e->on_closed([&] { ++closed; });
             e->start(200, {});
-            e->write(piece, nullptr);
+            e->write(piece, done);
+            e->write(piece, done);
         },
         {.idle_timeout = 30ms});
     RawClient client(*loop, server->port(), 16 * 1024);
     client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     EXPECT_TRUE(loop->run_until([&] { return closed == 1; }, kLimit));
+    EXPECT_EQ(failed, (std::vector<Code>{Code::timeout, Code::timeout}));
 }
 
 TEST_F(HttpServerTest, AnswersFiveHundredWhenTheHandlerLetsGo) {

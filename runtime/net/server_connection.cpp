@@ -233,14 +233,14 @@ void ServerConnection::pump_out() {
     Piece piece = std::move(out_.front());
     out_.pop_front();
     out_bytes_ -= piece.bytes.size();
-    auto sent = [this, weak = weak_from_this(), done = std::move(piece.done)](
-                    const IoError& error) mutable {
+    sent_ = std::move(piece.done);
+    auto sent = [this, weak = weak_from_this()](const IoError& error) {
         if (const auto self = weak.lock()) {
-            on_sent(error, std::move(done));
+            on_sent(error);
         }
     };
     if (piece.bytes.empty()) {
-        core_.loop.post([sent = std::move(sent)]() mutable { sent(IoError{}); });
+        core_.loop.post([sent = std::move(sent)] { sent(IoError{}); });
         return;
     }
     write_timer_ = core_.loop.at(core_.loop.now() + core_.options.idle_timeout,
@@ -256,10 +256,11 @@ void ServerConnection::pump_out() {
     transport_->write(std::move(piece.bytes), std::move(sent));
 }
 
-void ServerConnection::on_sent(const IoError& error, std::function<void(Result<void>)> done) {
+void ServerConnection::on_sent(const IoError& error) {
     if (state_ == State::closed) {
         return;
     }
+    const auto done = std::exchange(sent_, nullptr);
     writing_ = false;
     write_timer_.reset();
     if (error) {
@@ -323,7 +324,8 @@ void ServerConnection::close(const Error& why, bool silent) {
     read_timer_.reset();
     write_timer_.reset();
     transport_.reset();
-    const auto unsent = std::exchange(out_, {});
+    auto unsent = std::exchange(out_, {});
+    unsent.push_front({"", std::exchange(sent_, nullptr)});
     const auto exchange = exchange_.lock();
     exchange_.reset();
     core_.forget(this);

@@ -79,7 +79,7 @@ private:
     void pump_body();
     void refuse(int status, std::string_view text);
     void pump_out();
-    void on_sent(const IoError& error, std::function<void(Result<void>)> done);
+    void on_sent(const IoError& error);
     void end_exchange();
     void end_gently();
     void arm(std::chrono::milliseconds limit, std::string_view what);
@@ -94,6 +94,7 @@ private:
     std::weak_ptr<ServerExchangeImpl> exchange_;
     std::deque<Piece> out_;
     std::size_t out_bytes_{0};
+    std::function<void(Result<void>)> sent_;  // of the piece that is being written
     std::unique_ptr<Timer> read_timer_;
     std::unique_ptr<Timer> write_timer_;
     bool reading_{false};
