@@ -92,6 +92,15 @@ Result<std::shared_ptr<View>> make_view(const Clock& clock, const WatchSpec& spe
     return view;
 }
 
+// False: the watch has no first state to read, or leaves the object out. It will not show a write
+// to it, and the versions of its events need not come past that of the write.
+bool shows(const View& view, const ObjectKey& key) {
+    const bool selects = !view.labels.empty() || !view.fields.empty();
+    return view.covers(key) && view.synced &&
+           (!selects || !view.metadata_fields || view.store.get(key) != nullptr ||
+            !view.store.why_unreadable(key).empty());
+}
+
 std::string named(const GroupVersionKind& gvk) {
     return gvk.to_string();
 }
@@ -227,7 +236,7 @@ void Cache::note_delete(const GroupVersionKind& gvk, const ObjectKey& key, std::
 bool Cache::reached(const GroupVersionKind& gvk, const ObjectKey& key, std::string_view rv) const {
     const auto views = state_->views_of(gvk);
     return std::all_of(views.begin(), views.end(), [&](const auto& view) {
-        return !view->covers(key) || view->store.reached(key, rv);
+        return !shows(*view, key) || view->store.reached(key, rv);
     });
 }
 

@@ -148,6 +148,7 @@ TEST_F(CacheTest, SaysWhichPermissionIsMissingAndHeals) {
     EXPECT_EQ(handle->state().reason,
               "Lease: forbidden: watch leases.coordination.k8s.io in namespace x");
     EXPECT_EQ(cache.get(kLease, {"x", "a"}).error().code, Code::unavailable);
+    EXPECT_TRUE(cache.reached(kLease, {"x", "a"}, "101")) << "there is nothing to read";
     server.refuse = 0;
     loop.run_for(30s);
     EXPECT_EQ(handle->state().state, SyncState::live);
@@ -203,6 +204,10 @@ TEST_F(CacheTest, LaysNoWriteOverAWatchThatDoesNotSelectIt) {
     cache.note_write(kLease, server.object("a"));
     EXPECT_EQ(handle->store()->get({"x", "a"}), nullptr);
     EXPECT_EQ(named->store()->get({"x", "a"}), nullptr);
+    EXPECT_TRUE(cache.reached(kLease, {"x", "a"}, "101")) << "nobody waits for what is never shown";
+    server.put("b", "u2", "b");
+    cache.note_write(kLease, server.object("b"));
+    EXPECT_FALSE(cache.reached(kLease, {"x", "b"}, "102"));
 }
 
 TEST_F(CacheTest, NeverStartsAWatchForARead) {
