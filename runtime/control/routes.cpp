@@ -4,6 +4,8 @@
 #include "runtime/control/unit.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace capstan::control {
 namespace {
@@ -93,7 +95,7 @@ void RoutePool::serve(const plugin::RouteSpec& route,
             start_long = long_workers_.size() < long_busy_;
         } else if (!busy) {
             quick_.push_back({&route, state});
-            start_quick = quick_workers_.size() < kQuickThreads;
+            start_quick = quick_wanted();
         }
     }
     if (busy) {
@@ -101,27 +103,69 @@ void RoutePool::serve(const plugin::RouteSpec& route,
         return;
     }
     if (start_quick || start_long) {
-        auto thread = unit_.core()->parts.threads.start(
-            unit_.short_name() + (start_long ? "/long" : "/quick"),
-            [this, start_long, unit = unit_.shared_from_this()] {
-                work(start_long);
-                unit->thread_ended();
-            });
-        const std::lock_guard lock(mutex_);
-        if (thread) {
-            (start_long ? long_workers_ : quick_workers_).push_back({std::move(thread).value()});
-        } else {
-            unit_.log().error("no thread for a request", {{"error", thread.error().message}});
-        }
+        start_thread(start_long);
     }
     (route.runs_long ? long_signal_ : quick_signal_)->notify();
 }
 
+bool RoutePool::quick_wanted() {
+    const bool wanted = !stopping_ && quick_alive_ < quick_max();
+    quick_alive_ += wanted ? 1 : 0;
+    return wanted;
+}
+
+void RoutePool::start_thread(bool long_class) {
+    auto thread =
+        unit_.core()->parts.threads.start(unit_.short_name() + (long_class ? "/long" : "/quick"),
+                                          [this, long_class, unit = unit_.shared_from_this()] {
+                                              work(long_class);
+                                              unit->thread_ended();
+                                          });
+    std::vector<Worker> ended;  // joined without the lock
+    const std::lock_guard lock(mutex_);
+    if (!thread) {
+        unit_.log().error("no thread for a request", {{"error", thread.error().message}});
+        quick_alive_ -= long_class ? 0 : 1;
+        return;
+    }
+    std::vector<Worker>& workers = long_class ? long_workers_ : quick_workers_;
+    const auto gone = std::stable_partition(
+        workers.begin(), workers.end(), [](const Worker& w) { return !w.thread->ended(); });
+    ended.assign(std::make_move_iterator(gone), std::make_move_iterator(workers.end()));
+    workers.erase(gone, workers.end());
+    workers.push_back({std::move(thread).value()});
+}
+
+// Long ones have time enough, and more of them are refused.
+void RoutePool::replace_worker(const CallState& stuck) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!quick_calls_.contains(&stuck)) {
+            return;  // a long one, or it has just returned
+        }
+        stuck_.insert(&stuck);
+        if (!quick_wanted()) {
+            return;
+        }
+    }
+    start_thread(false);
+}
+
 void RoutePool::stop() {
+    std::deque<Job> left;
     {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
+        left.swap(quick_);
+        std::move(long_.begin(), long_.end(), std::back_inserter(left));
+        long_.clear();
     }
+    unit_.core()->parts.loop.post([left = std::move(left)] {
+        for (const Job& job : left) {
+            answer(*job.exchange->exchange, 503, "the plugin is stopping", true);
+            job.exchange->exchange.reset();
+        }
+    });
     quick_signal_->notify();
     long_signal_->notify();
 }
@@ -177,6 +221,13 @@ void RoutePool::work(bool long_class) {
         handle(*job);
         const std::lock_guard lock(mutex_);
         long_busy_ -= long_class ? 1 : 0;
+        if (!long_class && quick_alive_ > quick_max()) {
+            break;  // another one has taken its place
+        }
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        quick_alive_ -= long_class ? 0 : 1;
     }
     signal.notify();  // the next one ends too
 }
@@ -202,12 +253,22 @@ void RoutePool::handle(const Job& job) {
         });
         return;
     }
+    const bool quick = !job.route->runs_long;
+    if (quick) {
+        const std::lock_guard lock(mutex_);
+        quick_calls_.insert(call.get());
+    }
     {
         const CurrentCall current(*call);
         unit_.plugin().http_server->handle(live.ctl, call->handle, str(job.route->name), exchange);
     }
     handles().exchanges.take(exchange);
     unit_.end(call);
+    if (quick) {
+        const std::lock_guard lock(mutex_);
+        quick_calls_.erase(call.get());
+        stuck_.erase(call.get());
+    }
     core->parts.loop.post([e = job.exchange] {
         if (!e->head_sent && e->exchange != nullptr) {
             answer(*e->exchange, 500, "the plugin gave no answer", false);
@@ -217,139 +278,5 @@ void RoutePool::handle(const Job& job) {
         e->exchange.reset();
     });
 }
-
-// ---- capstan.http-server/1
-
-namespace {
-
-std::shared_ptr<ExchangeState> find(capstan_exchange* handle,
-                                    std::shared_ptr<CallState>* call,
-                                    capstan_rc* rc) {
-    clear_report();
-    auto state = handles().exchanges.find(handle);
-    *call = state == nullptr ? nullptr : state->call.lock();
-    if (*call == nullptr) {
-        *rc = report(CAPSTAN_E_FENCED, "this request has ended");
-        return nullptr;
-    }
-    *rc = (*call)->check();
-    if (*rc != CAPSTAN_OK) {
-        report(*rc, "the call may not go on");
-        return nullptr;
-    }
-    return state;
-}
-
-capstan_str request_json(capstan_exchange* handle) noexcept {
-    const auto state = handles().exchanges.find(handle);
-    return state == nullptr ? capstan_str{nullptr, 0} : str(state->request_json);
-}
-
-capstan_rc read(capstan_exchange* handle,
-                char* buffer,
-                std::uint64_t cap,
-                std::uint64_t* n) noexcept {
-    *n = 0;
-    std::shared_ptr<CallState> call;
-    capstan_rc rc = CAPSTAN_OK;
-    const auto state = find(handle, &call, &rc);
-    if (state == nullptr) {
-        return rc;
-    }
-    auto bytes = await_on_loop<std::string, int>(
-        *call, call->deadline, [state, cap](std::function<void(Result<std::string>)> done) {
-            state->exchange->read(
-                static_cast<std::size_t>(std::min<std::uint64_t>(cap, 1024 * 1024)),
-                std::move(done));
-            return 0;
-        });
-    if (!bytes) {
-        return report(bytes.error());
-    }
-    std::copy(bytes.value().begin(), bytes.value().end(), buffer);
-    *n = bytes.value().size();
-    return CAPSTAN_OK;
-}
-
-capstan_rc respond(capstan_exchange* handle,
-                   std::int32_t status,
-                   capstan_str headers_json) noexcept {
-    std::shared_ptr<CallState> call;
-    capstan_rc rc = CAPSTAN_OK;
-    const auto state = find(handle, &call, &rc);
-    if (state == nullptr) {
-        return rc;
-    }
-    if (state->head_sent || status < 100 || status > 599) {
-        return report(CAPSTAN_E_INVALID, "the head was sent before, or the status is none");
-    }
-    net::Headers headers;
-    if (headers_json.len > 0) {
-        const auto tree = json::parse(view(headers_json));
-        if (!tree) {
-            return report(tree.error());
-        }
-        for (const json::Member& header : json::View(tree.value()).object()) {
-            const std::string* value = header.value.if_string();
-            if (value == nullptr || value->find_first_of("\r\n") != std::string::npos ||
-                header.key.find_first_of("\r\n: ") != std::string::npos) {
-                return report(CAPSTAN_E_INVALID, "header " + header.key + " is no header");
-            }
-            headers.emplace_back(header.key, *value);
-        }
-    }
-    state->head_sent = true;
-    call->core->parts.loop.post([state, status, h = std::move(headers)]() mutable {
-        state->exchange->start(status, std::move(h));
-    });
-    return CAPSTAN_OK;
-}
-
-capstan_rc write(capstan_exchange* handle, capstan_str bytes) noexcept {
-    std::shared_ptr<CallState> call;
-    capstan_rc rc = CAPSTAN_OK;
-    const auto state = find(handle, &call, &rc);
-    if (state == nullptr) {
-        return rc;
-    }
-    if (!state->head_sent || state->ended) {
-        return report(CAPSTAN_E_INVALID, "the body comes after the head and before the end");
-    }
-    if (bytes.len == 0) {
-        return CAPSTAN_OK;
-    }
-    auto wrote = await_on_loop<bool, int>(
-        *call, call->deadline, [state, b = text(bytes)](std::function<void(Result<bool>)> done) {
-            state->exchange->write(b, [done](const Result<void>& result) {
-                if (result) {
-                    done(true);
-                } else {
-                    done(fail(result.error()));
-                }
-            });
-            return 0;
-        });
-    return wrote ? CAPSTAN_OK : report(wrote.error());
-}
-
-capstan_rc end(capstan_exchange* handle) noexcept {
-    std::shared_ptr<CallState> call;
-    capstan_rc rc = CAPSTAN_OK;
-    const auto state = find(handle, &call, &rc);
-    if (state == nullptr) {
-        return rc;
-    }
-    if (!state->head_sent || state->ended) {
-        return report(CAPSTAN_E_INVALID, "there is nothing to end");
-    }
-    state->ended = true;
-    call->core->parts.loop.post([state] { state->exchange->end(); });
-    return CAPSTAN_OK;
-}
-
-}  // namespace
-
-const capstan_ext_http_server kHttpServerTable{
-    {sizeof(capstan_ext_http_server), CAPSTAN_ABI}, &request_json, &read, &respond, &write, &end};
 
 }  // namespace capstan::control

@@ -147,6 +147,8 @@ MonotonicTime Unit::watch_calls() {
                 "returns");
             if (call->controller != nullptr) {
                 call->controller->replace_worker(*call);
+            } else if (routes_ != nullptr) {
+                routes_->replace_worker(*call);
             }
         }
         if (!call->fence_told) {

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 
 namespace capstan::test {
@@ -97,6 +99,77 @@ TEST(Workers, AreAsManyAsBeforeWhenStuckCallsReturn) {
     world.put_config_map("last", "1");
     EXPECT_TRUE(world.run_until([&] { return runs["last"] == 1; })) << "no worker is left for ever";
     EXPECT_TRUE(world.shut_down());
+}
+
+// A plugin with one quick route, asked without sockets.
+class QuickRoute : public ::testing::Test {
+protected:
+    void boot(std::function<void(Call&, Exchange&)> handle) {
+        TestPlugin plugin =
+            plugin_of(1, "60s", [](Call&, const Request&) { return Outcome::done(); });
+        const json::Value route = {{"name", "quick"}, {"path", "/quick"}, {"class", "quick"}};
+        json::Value manifest = json::parse(plugin.manifest_json).value();
+        manifest.set("routes", json::list({route}));
+        plugin.manifest_json = json::dump(manifest);
+        plugin.routes["quick"] = std::move(handle);
+        world.add(plugin);
+        world.boot();
+        world.run_for(1s);
+        transport.emplace(world.loop, world.runtime->routes());
+    }
+    void ask() {
+        net::HttpRequest request;
+        request.target = "/quick?" + std::to_string(exchanges.size());
+        exchanges.push_back(transport->send(std::move(request), [&](const auto& answer) {
+            statuses.push_back(answer ? answer.value().status : 0);
+        }));
+    }
+
+    World world;
+    std::vector<std::unique_ptr<net::HttpExchange>> exchanges;
+    std::vector<int> statuses;
+    std::optional<LocalTransport> transport;
+};
+
+TEST_F(QuickRoute, HandlersThatDoNotReturnAreReplaced) {
+    const auto stuck = world.baton.make_signal();
+    bool released = false;
+    const MonotonicTime limit = world.loop.now() + 1h;
+    const ShutDownFirst end(world);
+    boot([&](Call&, Exchange& exchange) {
+        while (exchange.query() < "2" && !released && world.loop.now() < limit) {
+            stuck->wait_until(world.loop.now() + 1s);
+        }
+        exchange.respond(200, "text/plain", "x");
+    });
+    for (int i = 0; i < 3; ++i) {
+        ask();
+    }
+    world.run_for(5s);
+    EXPECT_TRUE(statuses.empty()) << "two threads, both held";
+    ASSERT_TRUE(world.run_until([&] { return statuses == std::vector<int>{200}; }, 20s));
+    released = true;
+    ASSERT_TRUE(world.run_until([&] { return statuses.size() == 3; }));
+    const std::size_t living = world.baton.living();
+    ask();
+    ASSERT_TRUE(world.run_until([&] { return statuses.size() == 4; }));
+    EXPECT_EQ(world.baton.living(), living) << "as many threads as before";
+    EXPECT_EQ(statuses.back(), 200);
+}
+
+TEST_F(QuickRoute, WhatWaitsAtTheEndIsAnswered) {
+    const ShutDownFirst end(world);
+    boot([&](Call& call, Exchange& exchange) {
+        static_cast<void>(call.sleep_until(call.now() + 900ms));
+        exchange.respond(200, "text/plain", "x");
+    });
+    for (int i = 0; i < 5; ++i) {
+        ask();
+    }
+    world.run_for(100ms);
+    EXPECT_TRUE(world.shut_down());
+    EXPECT_EQ(std::count(statuses.begin(), statuses.end(), 503), 3)
+        << testing::PrintToString(statuses);
 }
 
 // What the host calls of the instance, by name.
