@@ -1,6 +1,6 @@
 #include "plugins/steward-bridge/configuration.hpp"
 
-#include "plugins/steward-bridge/snapshot/schedule.hpp"
+#include "plugins/common/schedule.hpp"
 
 #include "capstan/clock.hpp"
 #include "capstan/plugin.hpp"

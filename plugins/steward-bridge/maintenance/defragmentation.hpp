@@ -7,10 +7,10 @@
 
 #include "api/etcd_member.hpp"
 #include "capstan/plugin.hpp"
+#include "plugins/common/schedule.hpp"
 #include "plugins/steward-bridge/maintenance/etcd_maintenance.hpp"
 #include "plugins/steward-bridge/member.hpp"
 #include "plugins/steward-bridge/metric.hpp"
-#include "plugins/steward-bridge/snapshot/schedule.hpp"
 
 #include <mutex>
 #include <optional>

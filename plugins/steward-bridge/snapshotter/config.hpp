@@ -5,9 +5,9 @@
 // in steward.yaml (what one Etcd asks for), which wins member by member. Values.
 #pragma once
 
+#include "plugins/common/schedule.hpp"
 #include "plugins/steward-bridge/snapshot/compression.hpp"
 #include "plugins/steward-bridge/snapshot/retention.hpp"
-#include "plugins/steward-bridge/snapshot/schedule.hpp"
 #include "plugins/steward-bridge/store/store_config.hpp"
 
 #include "capstan/error.hpp"

@@ -1,4 +1,4 @@
-#include "plugins/steward-bridge/snapshot/schedule.hpp"
+#include "plugins/common/schedule.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace capstan::steward {
+namespace capstan {
 namespace {
 
 using std::chrono::days;
@@ -203,7 +203,7 @@ bool Schedule::day_matches(sys_days day) const {
 std::optional<WallTime> Schedule::next_after(WallTime time) const {
     const auto second = floor<seconds>(time);
     if (every_ > seconds(0)) {
-        return second + every_;
+        return every_ > kSearchMax ? std::nullopt : std::optional<WallTime>(second + every_);
     }
     // The first minute that may be it, then the first day with an hour and a minute at or after it.
     const auto from = floor<minutes>(second) + minutes(1);
@@ -245,4 +245,4 @@ std::optional<WallTime> Schedule::last_until(WallTime time) const {
     return std::nullopt;
 }
 
-}  // namespace capstan::steward
+}  // namespace capstan

@@ -15,7 +15,7 @@
 #include <optional>
 #include <string_view>
 
-namespace capstan::steward {
+namespace capstan {
 
 // By more than that a wall clock is set back, not adjusted: what was planned is planned anew.
 inline constexpr std::chrono::minutes kClockStep{1};
@@ -45,4 +45,4 @@ private:
     bool any_weekday_{false};  // * or ? in day-of-week
 };
 
-}  // namespace capstan::steward
+}  // namespace capstan

@@ -1,8 +1,8 @@
-#include "plugins/steward-bridge/snapshot/schedule.hpp"
+#include "plugins/common/schedule.hpp"
 
 #include <gtest/gtest.h>
 
-namespace capstan::steward {
+namespace capstan {
 namespace {
 
 WallTime at(std::string_view text) {
@@ -131,7 +131,11 @@ TEST(Schedule, LooksBackToTheTimeItself) {
     EXPECT_EQ(shown(Schedule::parse("@every 1h").value().last_until(at("2026-11-30T00:00:00Z"))),
               "never");
     EXPECT_FALSE(Schedule::parse(std::string(300, '*')));
+    // beyond what a time can hold
+    EXPECT_EQ(
+        shown(Schedule::parse("@every 2400000h").value().next_after(at("2026-11-30T00:00:00Z"))),
+        "never");
 }
 
 }  // namespace
-}  // namespace capstan::steward
+}  // namespace capstan
