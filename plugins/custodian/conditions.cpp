@@ -1,5 +1,7 @@
 #include "plugins/custodian/conditions.hpp"
 
+#include "plugins/custodian/backup.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -8,7 +10,8 @@ namespace capstan::custodian {
 namespace {
 
 constexpr std::string_view kTypes[] = {
-    "AllMembersReady", "AllMembersUpdated", "ClusterIDMismatch", "Ready"};
+    "AllMembersReady", "AllMembersUpdated", kBackupReady, "ClusterIDMismatch", "Ready"};
+constexpr std::string_view kNotChecked = "NotChecked";
 
 struct Finding {
     std::string_view status, reason;
@@ -103,7 +106,7 @@ api::Condition merge(const World& world, std::string_view type, Finding finding)
     const std::string now = to_rfc3339(world.now);
     if (world.etcd.spec.replicas == 0) {
         finding = {old != nullptr ? std::string_view(old->status) : "Unknown",
-                   "NotChecked",
+                   kNotChecked,
                    "The cluster is scaled down to 0"};
     }
     api::Condition made;
@@ -111,7 +114,9 @@ api::Condition merge(const World& world, std::string_view type, Finding finding)
     made.status = finding.status;
     made.reason = finding.reason;
     made.message = std::move(finding.message);
-    const bool same_status = old != nullptr && old->status == made.status;
+    // What was only kept is no finding: it begins anew with the first one.
+    const bool same_status = old != nullptr && old->status == made.status &&
+                             (old->reason != kNotChecked || made.reason == kNotChecked);
     const bool same = same_status && old->reason == made.reason && old->message == made.message;
     made.last_transition_time = same_status ? old->last_transition_time : now;
     made.last_update_time = same ? old->last_update_time : now;
@@ -124,13 +129,18 @@ bool is_ours(std::string_view condition_type) noexcept {
     return std::find(std::begin(kTypes), std::end(kTypes), condition_type) != std::end(kTypes);
 }
 
-std::vector<api::Condition> make_conditions(const World& world, const Assessment& assessment) {
-    return {
-        merge(world, "AllMembersReady", all_members_ready(world, assessment)),
-        merge(world, "AllMembersUpdated", all_members_updated(world)),
-        merge(world, "ClusterIDMismatch", cluster_id_mismatch(assessment)),
-        merge(world, "Ready", ready(world, assessment)),
-    };
+Conditions make_conditions(const World& world, const Assessment& assessment) {
+    Conditions made;
+    made.all.push_back(merge(world, "AllMembersReady", all_members_ready(world, assessment)));
+    made.all.push_back(merge(world, "AllMembersUpdated", all_members_updated(world)));
+    if (auto backups = judge_backups(world, find(world.etcd, kBackupReady))) {
+        made.next_look = backups->next_look;
+        made.all.push_back(merge(
+            world, kBackupReady, {backups->status, backups->reason, std::move(backups->message)}));
+    }
+    made.all.push_back(merge(world, "ClusterIDMismatch", cluster_id_mismatch(assessment)));
+    made.all.push_back(merge(world, "Ready", ready(world, assessment)));
+    return made;
 }
 
 }  // namespace capstan::custodian

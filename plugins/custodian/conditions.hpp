@@ -1,4 +1,5 @@
-// The conditions this plugin keeps: Ready, AllMembersReady, AllMembersUpdated, ClusterIDMismatch.
+// The conditions this plugin keeps: Ready, AllMembersReady, AllMembersUpdated, BackupReady,
+// ClusterIDMismatch.
 //
 // Pure. Types, statuses and reasons are etcd-druid's where the case is; quorum is
 // counted from spec.replicas.
@@ -10,8 +11,14 @@
 
 namespace capstan::custodian {
 
-// By type. A condition whose content did not change keeps its times.
-std::vector<api::Condition> make_conditions(const World& world, const Assessment& assessment);
+struct Conditions {
+    std::vector<api::Condition> all;  // by type
+    MonotonicTime next_look{kNever};  // from now until one may change by age alone
+};
+
+// A condition whose content did not change keeps its times. BackupReady is absent where no backups
+// are asked for.
+Conditions make_conditions(const World& world, const Assessment& assessment);
 
 // True for the types above.
 bool is_ours(std::string_view condition_type) noexcept;

@@ -29,6 +29,7 @@ Lease lease_of(const json::View& view) {
     return {
         std::string(view["spec"]["holderIdentity"].string_or("")),
         parse_rfc3339(view["spec"]["renewTime"].string_or("")),
+        parse_rfc3339(view["metadata"]["creationTimestamp"].string_or("")),
     };
 }
 

@@ -16,8 +16,10 @@
 namespace capstan::custodian {
 
 struct Lease {
-    std::string holder;  // "<id>:<cluster id>:<role>", or "<id>:<role>"; empty: never held
+    // of a member "<id>:<cluster id>:<role>", or "<id>:<role>"; empty: never held
+    std::string holder;
     std::optional<WallTime> renewed;
+    std::optional<WallTime> created;
 };
 
 struct Pod {
@@ -39,7 +41,7 @@ struct World {
     api::Etcd etcd;
     // by name, only those controlled by this Etcd, as the rest
     std::map<std::string, api::EtcdMember> members;
-    std::map<std::string, Lease> leases;  // by name, which is the member's
+    std::map<std::string, Lease> leases;  // by name: the member's, or of the snapshots
     std::map<std::string, Pod> pods;      // by name
     std::optional<StatefulSet> set;
     WallTime now{};

@@ -40,7 +40,8 @@ Plan make_plan(const World& world, const Thresholds& thresholds) {
     const auto ready_pods = static_cast<std::int32_t>(std::count_if(
         world.pods.begin(), world.pods.end(), [](const auto& pod) { return pod.second.ready; }));
     api::EtcdStatus status;
-    status.conditions = make_conditions(world, assessment);
+    Conditions conditions = make_conditions(world, assessment);
+    status.conditions = std::move(conditions.all);
     status.members = assessment.members;
     for (const auto& [name, member] : world.members) {
         status.member_refs.push_back({name, member.metadata.uid});
@@ -50,8 +51,9 @@ Plan make_plan(const World& world, const Thresholds& thresholds) {
     status.current_replicas = world.set ? world.set->current_replicas : 0;
     status.ready = world.set.has_value() && ready_pods == world.etcd.spec.replicas &&
                    world.pods.size() == static_cast<std::size_t>(world.etcd.spec.replicas);
-    return {
-        pick(world.etcd.status.value_or(api::EtcdStatus{})), pick(status), assessment.next_look};
+    return {pick(world.etcd.status.value_or(api::EtcdStatus{})),
+            pick(status),
+            std::min(assessment.next_look, conditions.next_look)};
 }
 
 }  // namespace capstan::custodian

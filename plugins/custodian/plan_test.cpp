@@ -235,6 +235,39 @@ TEST(Custodian, LooksAgainWhenTheFirstLeaseGrowsOld) {
     EXPECT_EQ(make_plan(world, {}).next_look, seconds{10});
 }
 
+TEST(Custodian, JudgesBackupsWhereTheyAreAskedFor) {
+    World world = healthy();
+    world.etcd.spec.backup.store.emplace();
+    world.etcd.spec.backup.store->provider = "Local";
+    EXPECT_EQ(condition(make_plan(world, {}), "BackupReady"), "Unknown/Unknown");
+    EXPECT_EQ(make_plan(world, {}).next_look, seconds{10});
+    api::Snapshots& snapshots = world.members["main-0"].status->snapshots.emplace();
+    snapshots.last_full.emplace().timestamp = kEarlier;
+    snapshots.observed_at = to_rfc3339(world.now);
+    const Plan plan = make_plan(world, {});
+    EXPECT_EQ(condition(plan, "BackupReady"), "True/BackupSucceeded");
+    EXPECT_EQ(plan.next_look, seconds{40});  // two periods of 20 s, before any lease grows old
+    carry_out(world, plan);
+    world.etcd.spec.backup.store.reset();
+    EXPECT_EQ(condition(make_plan(world, {}), "BackupReady"), "absent");
+    EXPECT_FALSE(make_plan(world, {}).present == make_plan(world, {}).wanted);
+}
+
+TEST(Custodian, AConditionBeginsAnewAfterTheSleep) {
+    World world = healthy();
+    carry_out(world, make_plan(world, {}));
+    world.etcd.spec.replicas = 0;
+    world.now += minutes{5};
+    carry_out(world, make_plan(world, {}));
+    const json::Value asleep = make_plan(world, {}).wanted;
+    EXPECT_EQ(json::View(asleep)["conditions"][0]["lastTransitionTime"].string_or(""),
+              to_rfc3339(kNow));
+    world.etcd.spec.replicas = 3;
+    const json::Value awake = make_plan(world, {}).wanted;
+    EXPECT_EQ(json::View(awake)["conditions"][0]["lastTransitionTime"].string_or(""),
+              to_rfc3339(world.now));
+}
+
 TEST(Custodian, MemberNamesCarryThePrefix) {
     World world = healthy();
     world.etcd.spec.member_name_prefix = "blue";

@@ -121,6 +121,11 @@ class Backed:
                                  f"{json.dumps([m.get('status', {}).get('conditions') for m in self.cluster.members()])}\n"
                                  f"{self.steward_logs()}") from None
 
+    def backup_ready(self):
+        """Status and reason of the Etcd's condition."""
+        conditions = self.cluster.etcd().get("status", {}).get("conditions", [])
+        return next(((c["status"], c["reason"]) for c in conditions if c["type"] == "BackupReady"), None)
+
     def steward_logs(self, last=3000):
         """Of each the last bytes; None: all."""
         logs = sorted(path for path in self.cluster.dir.rglob("*.log") if "backup-restore" in str(path))

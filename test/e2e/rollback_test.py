@@ -26,6 +26,7 @@ class RolledBack(unittest.TestCase):
         self.addCleanup(self.backed.close)
         self.backed.start()
         self.await_restorable(self.backed.revision(), 1)
+        wait_for("BackupReady", lambda: self.backed.backup_ready() == ("True", "BackupSucceeded"), 30)
 
     def put(self, prefix, count):
         """The revision of the last one."""
