@@ -54,14 +54,19 @@ Standing standing_of(const World& world,
     if (age > thresholds.unknown + thresholds.not_ready) {
         return {"NotReady", "UnknownGracePeriodExceeded"};
     }
+    const auto found = world.pods.find(pod_name);
+    const Pod pod = found != world.pods.end() ? found->second : Pod();
     if (age > thresholds.unknown) {
-        auto pod = world.pods.find(pod_name);
-        const bool running = pod != world.pods.end() && pod->second.containers_ready;
-        return running ? Standing{"Unknown", "LeaseExpired"}
-                       : Standing{"NotReady", "ContainersNotReady"};
+        return pod.containers_ready ? Standing{"Unknown", "LeaseExpired"}
+                                    : Standing{"NotReady", "ContainersNotReady"};
     }
     if (says_not_started(world, name)) {
         return {"NotReady", "MemberNotStarted"};
+    }
+    // The lease of a member that is lost is fresh for a while; its pod tells at once. Without a
+    // StatefulSet nobody knows whose pods there are.
+    if (world.set && !pod.etcd_ready) {
+        return {"NotReady", "ContainersNotReady"};
     }
     return {"Ready", "LeaseSucceeded"};
 }

@@ -1,4 +1,4 @@
-// The standing of each member: alive by its Lease, in the cluster by its EtcdMember.
+// The standing of each member: alive by its Lease and its pod, in the cluster by its EtcdMember.
 //
 // Facts grow old: a lease that was not renewed for a while makes its member Unknown, later
 // NotReady; Unknown is never counted as ready. Pure. Source: etcd-druid's member checks; names of

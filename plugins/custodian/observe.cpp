@@ -18,11 +18,19 @@ bool condition_is_true(const json::View& status, std::string_view type) {
 }
 
 Pod pod_of(const json::View& view) {
+    const json::View status = view["status"];
     const bool deleting = view["metadata"]["deletionTimestamp"].present();
-    return {
-        condition_is_true(view["status"], "Ready") && !deleting,
-        condition_is_true(view["status"], "ContainersReady"),
-    };
+    Pod pod;
+    pod.ready = condition_is_true(status, "Ready") && !deleting;
+    pod.containers_ready = condition_is_true(status, "ContainersReady");
+    pod.etcd_ready = pod.containers_ready;
+    for (const json::Value& container : status["containerStatuses"].array()) {
+        const json::View said(container);
+        if (said["name"].string_or("") == "etcd") {
+            pod.etcd_ready = said["ready"].bool_or(false);
+        }
+    }
+    return pod;
 }
 
 Lease lease_of(const json::View& view) {

@@ -25,6 +25,7 @@ struct Lease {
 struct Pod {
     bool ready{false};             // condition Ready, and not being deleted
     bool containers_ready{false};  // condition ContainersReady
+    bool etcd_ready{false};  // its container etcd; where nothing is said of it: as the line above
 };
 
 struct StatefulSet {

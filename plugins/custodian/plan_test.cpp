@@ -22,7 +22,7 @@ World healthy() {
         const std::string name = "main-" + std::to_string(i);
         world.leases[name] = {std::to_string(i) + "a:c1:" + (i == 0 ? "Leader" : "Member"),
                               kNow - seconds{5}};
-        world.pods[name] = {true, true};
+        world.pods[name] = {true, true, true};
         api::EtcdMember& member = world.members[name];
         member.metadata.uid = "uid-" + std::to_string(i);
         member.status.emplace();
@@ -110,10 +110,12 @@ TEST(Custodian, MovesTransitionTimesOnlyWithTheStatus) {
     EXPECT_EQ(members.array().size(), 2u);
 }
 
+constexpr Pod kUp{true, true, true}, kDown{}, kEtcdUp{false, false, true};
+
 struct AgeRow {
     const char* name;
     std::chrono::seconds age;
-    bool containers_ready;
+    Pod pod;
     const char* want;
 };
 
@@ -122,18 +124,22 @@ class MemberAge : public testing::TestWithParam<AgeRow> {};
 TEST_P(MemberAge, DecidesTheStanding) {
     World world = healthy();
     world.leases["main-1"].renewed = kNow - GetParam().age;
-    world.pods["main-1"].containers_ready = GetParam().containers_ready;
+    world.pods["main-1"] = GetParam().pod;
     EXPECT_EQ(member(make_plan(world, {}), 1), GetParam().want);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Rows,
     MemberAge,
-    testing::Values(AgeRow{"fresh", seconds{60}, false, "Ready/LeaseSucceeded"},
-                    AgeRow{"stale_and_running", seconds{61}, true, "Unknown/LeaseExpired"},
-                    AgeRow{"stale_and_down", seconds{61}, false, "NotReady/ContainersNotReady"},
-                    AgeRow{"long_gone", seconds{361}, true, "NotReady/UnknownGracePeriodExceeded"},
-                    AgeRow{"ahead_of_our_clock", seconds{-30}, true, "Ready/LeaseSucceeded"}),
+    testing::Values(
+        AgeRow{"fresh", seconds{60}, kUp, "Ready/LeaseSucceeded"},
+        AgeRow{"fresh_and_down", seconds{5}, kDown, "NotReady/ContainersNotReady"},
+        AgeRow{"fresh_without_the_sidecar", seconds{5}, kEtcdUp, "Ready/LeaseSucceeded"},
+        AgeRow{"stale_and_running", seconds{61}, kUp, "Unknown/LeaseExpired"},
+        AgeRow{"stale_and_down", seconds{61}, kDown, "NotReady/ContainersNotReady"},
+        AgeRow{"stale_without_the_sidecar", seconds{61}, kEtcdUp, "NotReady/ContainersNotReady"},
+        AgeRow{"long_gone", seconds{361}, kUp, "NotReady/UnknownGracePeriodExceeded"},
+        AgeRow{"ahead_of_our_clock", seconds{-30}, kUp, "Ready/LeaseSucceeded"}),
     [](const auto& row) { return row.param.name; });
 
 struct QuorumRow {
@@ -173,6 +179,22 @@ INSTANTIATE_TEST_SUITE_P(
             "one_unknown_one_down", 1, 1, "Unknown/MembersUnknown", "False/NotAllMembersReady"},
         QuorumRow{"all_unknown", 3, 0, "Unknown/MembersUnknown", "False/NotAllMembersReady"}),
     [](const auto& row) { return row.param.name; });
+
+// Before any lease has grown old.
+TEST(Custodian, LostPodsCountAtOnce) {
+    World world = healthy();
+    world.pods.erase("main-1");
+    EXPECT_EQ(condition(make_plan(world, {}), "Ready"), "True/Quorate");
+    EXPECT_EQ(condition(make_plan(world, {}), "AllMembersReady"), "False/NotAllMembersReady");
+    world.pods["main-2"] = kDown;
+    const Plan plan = make_plan(world, {});
+    EXPECT_EQ(condition(plan, "Ready"), "False/QuorumLost");
+    EXPECT_EQ(member(plan, 0), "Ready/LeaseSucceeded");
+    EXPECT_EQ(member(plan, 1), "NotReady/ContainersNotReady");
+    EXPECT_EQ(member(plan, 2), "NotReady/ContainersNotReady");
+    world.set.reset();  // whose pods these are is not known
+    EXPECT_EQ(condition(make_plan(world, {}), "Ready"), "True/Quorate");
+}
 
 TEST(Custodian, QuorumIsCountedFromTheSpec) {
     World world = healthy();

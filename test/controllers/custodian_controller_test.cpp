@@ -121,6 +121,29 @@ TEST(CustodianController, AMemberWhoseLeaseIsGoneLeavesTheStatus) {
     EXPECT_EQ(f.host.sent.size(), 2u);
 }
 
+TEST(CustodianController, AContainerThatEndedCountsAtOnce) {
+    Fixture f;
+    f.pass();
+    EXPECT_EQ(f.status()["members"][0]["status"].string_or(""), "Ready");
+    json::Value pod = child("v1", "Pod", "main-0", "uid-apps/StatefulSet-main");
+    pod.set("status",
+            {{"conditions", json::list({{{"type", "ContainersReady"}, {"status", "False"}}})},
+             {"containerStatuses",
+              json::list({
+                  {{"name", "backup-restore"}, {"ready", false}},
+                  {{"name", "etcd"}, {"ready", true}},
+              })}});
+    f.host.store.put(pod);
+    f.pass();
+    EXPECT_EQ(f.status()["members"][0]["status"].string_or(""), "Ready");
+    pod.set("status",
+            {{"conditions", json::list({{{"type", "ContainersReady"}, {"status", "False"}}})},
+             {"containerStatuses", json::list({{{"name", "etcd"}, {"ready", false}}})}});
+    f.host.store.put(pod);
+    f.pass();
+    EXPECT_EQ(f.status()["members"][0]["reason"].string_or(""), "ContainersNotReady");
+}
+
 TEST(CustodianController, ADeletedEtcdIsLeftAlone) {
     Fixture f;
     f.host.store.put({

@@ -60,6 +60,15 @@ class ThreeMembers(ThreeMembersMixin, unittest.TestCase):
         holders = [l["spec"]["holderIdentity"] for l in leases if l["spec"].get("holderIdentity", "").count(":") == 2]
         self.assertEqual(sorted(h.rsplit(":", 1)[1] for h in holders), ["Leader", "Member", "Member"])
 
+    def test_a_lost_quorum_is_told_before_leases_grow_old(self):
+        def ready():
+            return next((c["status"], c["reason"]) for c in self.cluster.etcd()["status"]["conditions"] if c["type"] == "Ready")
+        self.assertEqual(ready(), ("True", "Quorate"))
+        for pid in list(self.cluster.etcd_pids().values())[:2]:
+            os.kill(pid, signal.SIGKILL)
+        wait_for("the loss in the condition", lambda: ready() == ("False", "QuorumLost"), 30)
+        self.cluster.await_ready()
+
     def test_writes_nothing_at_rest(self):
         api = self.cluster.api()
         before = settled(self.cluster, quiet=8.0)  # sizes are written at most every 5 s
