@@ -203,6 +203,46 @@ json::Value condition(const char* type, const char* status) {
     return {{"type", type}, {"status", status}, {"message", "why"}};
 }
 
+TEST(Hindrances, AreWhatTheObjectSaysOfItself) {
+    const json::Value member = {
+        {"kind", "EtcdMember"},
+        {"metadata", {{"name", "main-0"}, {"namespace", "default"}}},
+        {"status",
+         {{"conditions",
+           json::list({{{"type", "Initialized"},
+                        {"status", "False"},
+                        {"reason", "StoreUnreachable"},
+                        {"message", "S3 answers 403:\nthe key is not known"}},
+                       {{"type", "Whole"}, {"status", "True"}, {"message", "fine"}},
+                       {{"type", "Ready"}, {"status", "False"}, {"message", "not yet"}}})},
+          {"transitions",
+           json::list({{{"state", "Started"}, {"reason", "Old"}},
+                       {{"state", "Starting"},
+                        {"subState", "PendingLearner"},
+                        {"reason", "WaitingToJoinAsLearner"}}})}}},
+    };
+    EXPECT_EQ(hindrances_of(member),
+              (std::vector<std::string>{
+                  "EtcdMember default/main-0: Initialized: StoreUnreachable: S3 answers 403: the "
+                  "key is not known",
+                  "EtcdMember default/main-0: Starting/PendingLearner: WaitingToJoinAsLearner"}));
+    const json::Value started = {
+        {"kind", "EtcdMember"},
+        {"status", {{"transitions", json::list({{{"state", "Started"}, {"subState", "Leader"}}})}}},
+    };
+    EXPECT_TRUE(hindrances_of(started).empty());
+    const json::Value etcd = {
+        {"kind", "Etcd"},
+        {"metadata", {{"name", "main"}, {"namespace", "default"}}},
+        {"status",
+         {{"lastErrors",
+           json::list({{{"code", "ERR_SYNC"}, {"description", "patch Service: forbidden"}}})}}},
+    };
+    EXPECT_EQ(hindrances_of(etcd),
+              std::vector<std::string>{"Etcd default/main: ERR_SYNC: patch Service: forbidden"});
+    EXPECT_TRUE(hindrances_of({{"kind", "ConfigMap"}}).empty());
+}
+
 struct ReadinessRow {
     const char* name;
     json::Value object;

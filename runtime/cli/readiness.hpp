@@ -21,4 +21,10 @@ struct Readiness {
 // without any status counts as not ready yet.
 Readiness readiness_of(const json::Value& object, bool waits_for_status);
 
+// What the object itself says that hinders it, one line each: lastErrors, conditions that are False
+// with a message, and the newest of its transitions (state, subState, reason, message) while that
+// is not Started: "EtcdMember default/main-0: Initialized: StoreUnreachable: no answer from …".
+// Conditions of readiness only tell the outcome and are left out.
+std::vector<std::string> hindrances_of(const json::Value& object);
+
 }  // namespace capstan::cli

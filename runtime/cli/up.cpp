@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 namespace capstan::cli {
@@ -23,6 +24,8 @@ using std::chrono::seconds;
 constexpr milliseconds kLookEvery{200};
 constexpr seconds kSayEvery{2};  // a waiting person hears from us at least this often
 constexpr std::size_t kLinesMax = 6;
+// what passes within this time belongs to every start and is not worth a line
+constexpr seconds kHindrancePatience{5};
 
 void say(const std::string& text) {
     std::printf("%s\n", text.c_str());
@@ -100,6 +103,7 @@ private:
     void look();
     void settle();
     std::vector<std::string> awaited(std::string& refused);  // refused: file and reason
+    void say_hindrances(bool all);  // that have lasted, each once; or all there are
 
     std::vector<std::string> endpoints();
     void show_members();
@@ -119,6 +123,11 @@ private:
     std::unique_ptr<UpCheck> check_;
     MonotonicTime said_at_{0};
     std::string said_;
+    struct Hindrance {
+        MonotonicTime since;
+        bool said{false};
+    };
+    std::map<std::string, Hindrance> hindrances_;  // by line
     bool settled_{false};
     std::optional<int> code_;
 };
@@ -149,6 +158,35 @@ std::vector<std::string> Up::awaited(std::string& refused) {
     return lines;
 }
 
+void Up::say_hindrances(bool all) {
+    std::map<std::string, Hindrance> present;
+    const auto note = [&](const json::Value& object) {
+        for (std::string& line : hindrances_of(object)) {
+            const auto known = hindrances_.find(line);
+            present.emplace(std::move(line),
+                            known != hindrances_.end() ? known->second : Hindrance{loop_.now()});
+        }
+    };
+    for (const Applied& applied : applied_) {
+        if (const auto object = cluster_.client().get(applied.gvk, applied.key)) {
+            note(object.value());
+        }
+        const GroupVersionKind members{
+            applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"};
+        if (const auto objects = cluster_.client().list(members, applied.key.ns)) {
+            std::for_each(objects.value().begin(), objects.value().end(), note);
+        }
+    }
+    for (auto& [line, hindrance] : present) {
+        const bool lasts = loop_.now() - hindrance.since >= kHindrancePatience;
+        if (all || (lasts && !hindrance.said)) {
+            say(line);
+            hindrance.said = true;
+        }
+    }
+    hindrances_ = std::move(present);
+}
+
 void Up::look() {
     std::string refused;
     const std::vector<std::string> lines = awaited(refused);
@@ -166,7 +204,9 @@ void Up::look() {
         said_ = std::move(text);
         said_at_ = now;
     }
-    if (!refused.empty() || now >= deadline_) {
+    const bool last = !refused.empty() || now >= deadline_;
+    say_hindrances(last);
+    if (last) {
         const std::string why = refused.empty()
                                     ? "not ready in time, see above; the operator's log is " +
                                           options_.dir + "/operator.log"

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
+from backup_test import MANIFEST, S3
 from local_cluster import CAPSTAN, ETCD1
 
 GOOD = ETCD1.read_text()
@@ -18,11 +19,11 @@ class BadInput(unittest.TestCase):
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="capstan-bad-"))
         self.addCleanup(shutil.rmtree, self.root, ignore_errors=True)
 
-    def up(self, text=GOOD, *arguments, env=None, directory=None):
+    def up(self, text=GOOD, *arguments, env=None, directory=None, timeout=60):
         manifest = self.root / "bad.yaml"
         manifest.write_text(text)
         directory = directory or self.root / ".capstan"
-        done = subprocess.run([CAPSTAN, "up", "--dir", str(directory), "-f", str(manifest), "--once", "--timeout", "60", *arguments],
+        done = subprocess.run([CAPSTAN, "up", "--dir", str(directory), "-f", str(manifest), "--once", "--timeout", str(timeout), *arguments],
                               capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **(env or {})})
         self.assert_nothing_left()
         return done
@@ -70,6 +71,15 @@ class BadInput(unittest.TestCase):
 
     def test_unknown_field(self):
         self.assert_refused(self.up(GOOD.replace("replicas: 1", "replicas: 1\n  replicsa: 3")), "bad.yaml", "replicsa")
+
+    def test_a_member_that_waits_says_why(self):
+        with socket.socket() as closed:  # bound, and nobody listens
+            closed.bind(("127.0.0.1", 0))
+            done = self.up(MANIFEST % (1, "1m", "2m", "0 0 * * *", S3 % closed.getsockname()[1]), timeout=40)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("EtcdMember default/main-0: ")]
+        self.assertTrue(any("Initialized: StoreUnreachable: " in line for line in lines), done.stdout)
+        self.assertTrue(all(lines.count(line) <= 2 for line in lines), "each once, and at the end")
 
     def test_missing_file(self):
         done = subprocess.run([CAPSTAN, "up", "-f", str(self.root / "none.yaml")], capture_output=True, text=True, timeout=60, check=False)
