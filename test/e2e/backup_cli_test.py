@@ -120,6 +120,12 @@ class EverySetTest(BackupCase):
         dumped = self.on("dump", store, "--file", self.dir / "keys")
         self.assertEqual(dumped.returncode, code)
         self.assertEqual(self.on("compact", store).returncode, code)
+        copied = self.on("copy", store, "--to-container", self.dir / "copy")
+        # What no restore needs may be damaged as well; that deltas of two clusters are mixed only a whole chain tells.
+        self.assertIn(copied.returncode, (0, 6) if whole else (0,) if name == "foreign-delta" else (6,), copied.stderr)
+        if (self.dir / "copy").exists():
+            self.assertIn(self.on("verify", self.dir / "copy").returncode, (code, 0))
+            shutil.rmtree(self.dir / "copy")
         if whole:
             expected = json.loads((store / "expected.json").read_text())
             self.assertEqual(json.loads((self.dir / "keys").read_text()), expected)
@@ -390,33 +396,45 @@ class BucketTest(BackupCase):
         program = gateway.CACHE / f"versitygw-{gateway.VERSION}/bin/versitygw"
         if not os.access(program, os.X_OK):
             raise unittest.SkipTest(f"no {program}; tools/build-versitygw brings it")
-        cls.root = pathlib.Path(tempfile.mkdtemp(prefix="capstan-backup-s3-"))
-        cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
-        gateway.make_certificate(cls.root)
+        cls.program = program
+        cls.root, cls.port = cls.serve("capstan", "capstan-secret")
+
+    @classmethod
+    def serve(cls, access, secret):
+        """A gateway with these keys: its directory and port."""
+        root = pathlib.Path(tempfile.mkdtemp(prefix="capstan-backup-s3-"))
+        cls.addClassCleanup(shutil.rmtree, root, ignore_errors=True)
+        gateway.make_certificate(root)
         for part in ("data/bucket", "versions", "iam"):
-            (cls.root / part).mkdir(parents=True)
-        cls.port = gateway.free_port()
-        with open(cls.root / "log", "w", encoding="utf-8") as log:
+            (root / part).mkdir(parents=True)
+        port = gateway.free_port()
+        with open(root / "log", "w", encoding="utf-8") as log:
             server = subprocess.Popen(
-                [program, "--access", "capstan", "--secret", "capstan-secret", "--port", f"127.0.0.1:{cls.port}", "--region", "us-east-1",
-                 "--cert", cls.root / "cert.pem", "--key", cls.root / "key.pem", "--iam-dir", cls.root / "iam", "--quiet",
-                 "posix", "--versioning-dir", cls.root / "versions", cls.root / "data"], stdout=log, stderr=log)
+                [cls.program, "--access", access, "--secret", secret, "--port", f"127.0.0.1:{port}", "--region", "us-east-1",
+                 "--cert", root / "cert.pem", "--key", root / "key.pem", "--iam-dir", root / "iam", "--quiet",
+                 "posix", "--versioning-dir", root / "versions", root / "data"], stdout=log, stderr=log)
         cls.addClassCleanup(server.wait, 10)
         cls.addClassCleanup(server.terminate)
-        gateway.wait_for(server, cls.port, cls.root)
+        gateway.wait_for(server, port, root)
+        return root, port
 
     def setUp(self):
         super().setUp()
-        secret = self.dir / "secret"
-        secret.mkdir()
-        for name, value in (("region", "us-east-1"), ("accessKeyID", "capstan"), ("secretAccessKey", "capstan-secret\n")):
-            (secret / name).write_text(value)
-        self.env["AWS_APPLICATION_CREDENTIALS"] = str(secret)
-        self.env.pop("AWS_APPLICATION_CREDENTIALS_JSON", None)
+        self.env["AWS_APPLICATION_CREDENTIALS"] = self.keys("secret", "capstan", "capstan-secret\n")
+        for name in ("AWS_APPLICATION_CREDENTIALS_JSON", "SOURCE_AWS_APPLICATION_CREDENTIALS", "SOURCE_AWS_APPLICATION_CREDENTIALS_JSON"):
+            self.env.pop(name, None)
 
-    def options(self, before="", bucket="bucket", prefix="main"):
+    def keys(self, name, access, secret):
+        directory = self.dir / name
+        directory.mkdir()
+        for field, value in (("region", "us-east-1"), ("accessKeyID", access), ("secretAccessKey", secret)):
+            (directory / field).write_text(value)
+        return str(directory)
+
+    def options(self, before="", bucket="bucket", prefix="main", gate=None):
+        root, port = gate or (self.root, self.port)
         return [f"--{before}provider", "S3", f"--{before}container", bucket, f"--{before}prefix", prefix, f"--{before}endpoint",
-                f"https://127.0.0.1:{self.port}", f"--{before}ca-file", self.root / "cert.pem", f"--{before}path-style"]
+                f"https://127.0.0.1:{port}", f"--{before}ca-file", root / "cert.pem", f"--{before}path-style"]
 
     def in_bucket(self, command, *arguments, **where):
         return self.run_backup(command, *self.options(**where), *arguments)
@@ -451,6 +469,28 @@ class BucketTest(BackupCase):
         near = self.in_bucket("verify", prefix="mian")
         self.assertEqual(near.returncode, 6)
         self.assertIn("did you mean --prefix main?", near.stderr)
+
+    def test_from_bucket_to_bucket(self):
+        store = self.take("zlib")
+        self.good("copy", store, *self.options("to-", prefix="original"))
+        # Container and prefix alone: the same place.
+        said = self.in_bucket("copy", "--to-container", "bucket", "--to-prefix", "clone", prefix="original")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertEqual(self.in_bucket("verify", prefix="clone").returncode, 0)
+        # The same names at another endpoint are another place, with keys of its own.
+        other = self.serve("other", "other-secret")
+        refused = self.in_bucket("copy", *self.options("to-", prefix="original", gate=other), prefix="original")
+        self.assertEqual(refused.returncode, 4, refused.stderr)
+        self.assertIn(f"127.0.0.1:{other[1]}", refused.stderr)
+        self.env["SOURCE_AWS_APPLICATION_CREDENTIALS"] = self.env["AWS_APPLICATION_CREDENTIALS"]
+        self.env["AWS_APPLICATION_CREDENTIALS"] = self.keys("other", "other", "other-secret")
+        for state in ("copied", "there already"):
+            said = self.in_bucket("copy", *self.options("to-", prefix="original", gate=other), "-o", "json", prefix="original")
+            self.assertEqual(said.returncode, 0, said.stderr)
+            self.assertEqual({each["state"] for each in json.loads(said.stdout)["objects"]}, {state})
+        verified = self.run_backup("verify", *self.options(prefix="original", gate=other))
+        self.assertEqual(verified.returncode, 0, verified.stderr)
+        self.assertIn("there is no snapshot", self.run_backup("list", *self.options(prefix="clone", gate=other)).stderr)
 
     def test_what_is_wrong(self):
         self.assertEqual(self.in_bucket("list", bucket="no-such-bucket").returncode, 2)

@@ -17,7 +17,7 @@ namespace {
 // What CLI11 reads as text and is judged afterwards.
 struct RawArguments {
     std::string to_time, at, quota{"8Gi"}, compression, retention{"exponential"},
-        delta_retention{"0s"}, output{"table"};
+        delta_retention{"0s"}, output{"table"}, dump_output{"json"};
     std::vector<std::string> peer_urls;
     bool progress{false}, quiet{false};
 };
@@ -163,6 +163,8 @@ void add_own_options(CLI::App& command, BackupArguments& out, RawArguments& raw)
         command.add_option("-f,--file", out.file, "instead of standard output")
             ->capture_default_str();
         command.add_flag("--force", out.force, "replace the file");
+        command.add_option("-o,--output", raw.dump_output, "json, the only one")
+            ->capture_default_str();
     } else if (name == "explain") {
         command.add_option("--retention", raw.retention, "exponential or limit")
             ->capture_default_str();
@@ -174,9 +176,13 @@ void add_own_options(CLI::App& command, BackupArguments& out, RawArguments& raw)
         command.add_option("--at", raw.at, "as if it were this time (RFC 3339; default: now)");
     } else if (name == "copy") {
         add_store(command, out.to, "to-", "Store to copy to");
-        command.add_option("--max-backups",
-                           out.max_backups,
-                           "only this many of the newest fulls, with what follows them");
+        command
+            .add_option("--max-backups",
+                        out.max_backups,
+                        "only this many of the newest fulls, with what follows them (default: all)")
+            ->check(from_one());
+        command.add_flag(
+            "--accept-damaged", out.accept_damaged, "copy objects that are damaged as they are");
         command.add_flag("--dry-run", out.dry_run, "say what would be copied");
     }
 }
@@ -226,6 +232,9 @@ Result<void> judge(BackupArguments& out, const RawArguments& raw) {
     trim_slashes(out.to.prefix);
     if (raw.output != "table" && raw.output != "json") {
         return fail(usage("-o " + raw.output + ": there are table and json"));
+    }
+    if (raw.dump_output != "json") {
+        return fail(usage("-o " + raw.dump_output + ": dump prints json only"));
     }
     out.as_json = raw.output == "json";
     if (raw.progress || raw.quiet) {

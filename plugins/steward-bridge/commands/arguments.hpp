@@ -51,6 +51,7 @@ struct BackupArguments {
     RetentionOptions retention;   // explain
     std::optional<WallTime> at;   // explain: as if it were then
     std::int64_t max_backups{0};  // copy: newest fulls and what follows them; 0: all
+    bool accept_damaged{false};   // copy
 };
 
 // Either `arguments`, or a text for somebody who asked for it (exit code 0, stdout) or made a

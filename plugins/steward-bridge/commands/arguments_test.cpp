@@ -65,7 +65,14 @@ INSTANTIATE_TEST_SUITE_P(
         MistakeRow{"duration", "explain" + kStore + " --delta-retention 5", "as 1h30m"},
         MistakeRow{"max_backups",
                    "explain" + kStore + " --max-backups 0",
-                   "--max-backups: Value 0 not in range 1 to 9223372036854775807"}),
+                   "--max-backups: Value 0 not in range 1 to 9223372036854775807"},
+        MistakeRow{"copy_no_backups",
+                   "copy" + kStore + " --to-prefix p --max-backups 0",
+                   "--max-backups: Value 0 not in range 1 to 9223372036854775807"},
+        MistakeRow{"copy_negative_backups",
+                   "copy" + kStore + " --to-prefix p --max-backups -1",
+                   "--max-backups: Value -1 not in range 1 to 9223372036854775807"},
+        MistakeRow{"dump_table", "dump" + kStore + " -o table", "-o table: dump prints json only"}),
     [](const auto& row) { return row.param.name; });
 
 TEST(BackupArguments, HelpIsNoMistake) {
@@ -109,6 +116,12 @@ TEST(BackupArguments, CopyHasASecondStore) {
     EXPECT_EQ(parsed.arguments->max_backups, 2);
     EXPECT_TRUE(parsed.arguments->dry_run);
     EXPECT_EQ(parsed.arguments->progress, true);
+}
+
+TEST(BackupArguments, DumpTakesTheOutputItHas) {
+    EXPECT_TRUE(parse("dump" + kStore + " -o json").arguments);
+    EXPECT_TRUE(parse("dump" + kStore).arguments);
+    EXPECT_FALSE(parse("list" + kStore).arguments->as_json);
 }
 
 TEST(BackupArguments, AClusterOfOneIsMadeUp) {

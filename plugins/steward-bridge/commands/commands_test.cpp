@@ -265,7 +265,14 @@ TEST_F(BackupCommand, CopyGoesOnWhereItWas) {
         "--to-container", (directory_ / "other/place").string(), "--to-prefix", "p", "-o", "json"};
     std::vector<std::string> dry = to;
     dry.push_back("--dry-run");
-    EXPECT_EQ(on("copy", "final-then-deltas", dry).exit_code, 2) << "a dry run makes no directory";
+    const CommandOutput would = on("copy", "final-then-deltas", dry);
+    EXPECT_EQ(would.exit_code, 0) << would.err;
+    EXPECT_NE(would.err.find("other/place is not there; a copy makes it"), std::string::npos);
+    const json::Value planned = parsed(would);
+    for (const json::Value& each : json::View(planned)["objects"].array()) {
+        EXPECT_EQ(json::View(each)["state"].string_or(""), "would be copied");
+    }
+    EXPECT_FALSE(fs::exists(directory_ / "other")) << "a dry run makes no directory";
     const json::Value first = parsed(on("copy", "final-then-deltas", to));
     const auto& copied = json::View(first)["objects"].array();
     ASSERT_FALSE(copied.empty());
@@ -291,6 +298,86 @@ TEST_F(BackupCommand, CopyGoesOnWhereItWas) {
                   .exit_code,
               2);
     EXPECT_EQ(on("copy", "final-then-deltas").exit_code, 2);
+}
+
+TEST_F(BackupCommand, ADryCopyTellsWhatACopyCouldNotMake) {
+    take("backups/gzip-members");
+    std::ofstream(directory_ / "file") << "x";
+    for (const char* place : {"file", "file/place"}) {
+        const CommandOutput said =
+            on("copy",
+               "gzip-members",
+               {"--to-container", (directory_ / place).string(), "--to-prefix", "p", "--dry-run"});
+        EXPECT_NE(said.exit_code, 0) << place;
+        EXPECT_NE(said.err.find("file"), std::string::npos) << said.err;
+    }
+}
+
+TEST_F(BackupCommand, CopyTellsWhatIsDamagedAndLeavesIt) {
+    const std::string set = "newest-full-corrupt-chain-complete";
+    const std::string object = set + "/v2/Full-00000000-00000053-1796006411.gz";
+    take("backups-malformed/" + set);
+    const fs::path target = directory_ / "other";
+    const std::vector<std::string> to{"--to-container", target.string(), "--to-prefix", set};
+    for (int run = 0; run < 2; ++run) {
+        const CommandOutput said = on("copy", set, to);
+        EXPECT_EQ(said.exit_code, 6) << "also when all the rest is there";
+        EXPECT_NE(said.err.find("not copied: " + object + " is damaged: "), std::string::npos)
+            << said.err;
+        EXPECT_NE(said.err.find("1 object is damaged and was not copied; --accept-damaged"),
+                  std::string::npos)
+            << said.err;
+        EXPECT_NE(said.out.find("damaged, not copied"), std::string::npos) << said.out;
+        EXPECT_FALSE(fs::exists(target / object));
+    }
+    EXPECT_EQ(entries(target / set / "v2").size() + 1, entries(backups() / set / "v2").size());
+    std::vector<std::string> all = to;
+    all.insert(all.end(), {"--accept-damaged", "-o", "json"});
+    const CommandOutput taken = on("copy", set, all);
+    EXPECT_EQ(taken.exit_code, 0) << taken.err;
+    EXPECT_NE(taken.err.find("warning: " + object + " is damaged: "), std::string::npos)
+        << taken.err;
+    EXPECT_EQ(content_of(target / object), content_of(backups() / object));
+    std::size_t copied = 0;
+    const json::Value told = parsed(taken);
+    for (const json::Value& each : json::View(told)["objects"].array()) {
+        const bool damaged = json::View(each)["problem"].string_or("") != "";
+        EXPECT_EQ(damaged, json::View(each)["from"].string_or("") == object);
+        copied += json::View(each)["state"].string_or("") == "copied" ? 1 : 0;
+    }
+    EXPECT_EQ(copied, 1u);
+}
+
+TEST_F(BackupCommand, CopyTellsWhatIsMissing) {
+    take("backups-malformed/delta-missing-middle");
+    const std::vector<std::string> to{
+        "--to-container", (directory_ / "other").string(), "--to-prefix", "p"};
+    const CommandOutput said = on("copy", "delta-missing-middle", to);
+    EXPECT_EQ(said.exit_code, 6);
+    EXPECT_NE(said.err.find("revisions 42 to 60"), std::string::npos) << said.err;
+    EXPECT_EQ(entries(directory_ / "other/p/v2").size(), 3u) << "what is there is copied";
+    std::vector<std::string> all = to;
+    all.push_back("--accept-damaged");
+    const CommandOutput accepted = on("copy", "delta-missing-middle", all);
+    EXPECT_EQ(accepted.exit_code, 0);
+    EXPECT_NE(accepted.err.find("warning: the backup cannot all be restored: "), std::string::npos);
+}
+
+TEST_F(BackupCommand, CompactTellsWhenThereIsNothingToDo) {
+    take("backups/empty");
+    const fs::path objects = backups() / "empty/v2";
+    const std::vector<std::string> before = entries(objects);
+    for (const char* dry : {"--quiet", "--dry-run"}) {
+        const CommandOutput said = on("compact", "empty", {dry});
+        EXPECT_EQ(said.exit_code, 0) << said.err;
+        EXPECT_NE(said.err.find("nothing to compact: no delta follows empty/v2/" + before[0]),
+                  std::string::npos)
+            << said.err;
+        EXPECT_NE(said.out.find(before[0] + ", nothing to compact"), std::string::npos) << said.out;
+        EXPECT_EQ(entries(objects), before);
+    }
+    EXPECT_EQ(on("compact", "empty", {"--compression", "zlib"}).exit_code, 0);
+    EXPECT_EQ(entries(objects).size(), before.size() + 1);
 }
 
 TEST_F(BackupCommand, ExplainNamesARuleForEveryObject) {

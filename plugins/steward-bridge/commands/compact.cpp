@@ -1,4 +1,5 @@
 // `capstan backup compact`: one new full out of the newest one and the deltas after it.
+#include "plugins/steward-bridge/commands/outlook.hpp"
 #include "plugins/steward-bridge/commands/report.hpp"
 #include "plugins/steward-bridge/commands/session.hpp"
 #include "plugins/steward-bridge/restore/store_objects.hpp"
@@ -70,19 +71,19 @@ SnapshotRecord full_of(const Session& session,
 
 int print_result(Session& session,
                  const RestoreReport& report,
-                 const SnapshotRecord& made,
+                 const std::string& object,
                  std::string_view state) {
     for (const std::string& warning : report.warnings) {
         session.warn(warning);
     }
     if (session.arguments().as_json) {
         json::Value out = report_json(report);
-        out.set("object", made.key());
+        out.set("object", object);
         out.set("state", state);
         return session.print_json(out);
     }
-    return session.print(report_text(report) + "object:   " + made.key() + ", " +
-                         std::string(state) + "\n");
+    return session.print(report_text(report) + "object:   " + object + ", " + std::string(state) +
+                         "\n");
 }
 
 // The bytes as the store gives them back. What proves wrong does not stay.
@@ -124,25 +125,43 @@ CommandResult<int> compact_into(Session& session,
                    : give_up(session.failure_of(report.error(), objects));
     }
     CAPSTAN_TRY(read_back(session, *backup.store, made));
-    return print_result(session, report.value(), made, "written and read back");
+    return print_result(session, report.value(), made.key(), "written and read back");
+}
+
+// By names alone.
+bool has_deltas(const Session& session, const SnapshotListing& listing) {
+    const Outlook outlook = outlook_of(listing, session.arguments().wish);
+    return !outlook.chain || !outlook.chain->deltas.empty();
 }
 
 CommandResult<int> compact_backup(Session& session) {
+    const BackupArguments& arguments = session.arguments();
     CAPSTAN_TRY(const Backup backup, session.open_backup());
     StoreObjects stored(*backup.store);
     ObservedObjects objects(stored, session.progress());
-    CAPSTAN_TRY(const auto workspace, Workspace::make(session, session.arguments().work_directory));
-    RestoreOptions options = session.restore_options(workspace->engine_directory());
-    if (!session.arguments().dry_run) {
-        return compact_into(session, backup, objects, std::move(options));
+    CAPSTAN_TRY(const auto workspace, Workspace::make(session, arguments.work_directory));
+    const RestoreOptions options = session.restore_options(workspace->engine_directory());
+    const bool needless = !arguments.compression && !has_deltas(session, backup.listing);
+    if (!arguments.dry_run && !needless) {
+        return compact_into(session, backup, objects, options);
     }
     const auto report = verify(backup.listing, objects, session.digests(), options);
     if (!report) {
         return give_up(session.failure_of(report.error(), objects));
     }
+    if (!arguments.compression && report.value().deltas.empty()) {
+        session.complain(
+            "nothing to compact: no delta follows " + report.value().full +
+            ", which is whole and restores as fast as a new one would; compact again when "
+            "`capstan backup list` shows deltas, or give --compression to pack it anew");
+        return print_result(session, report.value(), report.value().full, "nothing to compact");
+    }
+    if (!arguments.dry_run) {  // an older full stepped in, and it has deltas
+        return compact_into(session, backup, objects, options);
+    }
     return print_result(session,
                         report.value(),
-                        full_of(session, backup.listing, report.value()),
+                        full_of(session, backup.listing, report.value()).key(),
                         "would be written");
 }
 

@@ -1,40 +1,13 @@
 // `capstan backup list` and `explain`: what names alone tell.
+#include "plugins/steward-bridge/commands/outlook.hpp"
 #include "plugins/steward-bridge/commands/report.hpp"
 #include "plugins/steward-bridge/commands/session.hpp"
-#include "plugins/steward-bridge/snapshot/chain.hpp"
 #include "plugins/steward-bridge/snapshot/histories.hpp"
 
 #include <algorithm>
-#include <optional>
 
 namespace capstan::steward {
 namespace {
-
-struct Outlook {
-    std::optional<Chain> chain;
-    std::string problem;  // why there is none
-};
-
-// What a restore of a history would do; "": of the present one.
-Outlook outlook_of(const SnapshotListing& listing, const std::string& history) {
-    HistoryWish wish;
-    wish.history = history;
-    Outlook out;
-    const auto chosen = choose_history(listing, wish);
-    if (!chosen) {
-        out.problem = chosen.error().message;
-        return out;
-    }
-    ChainOptions options;
-    options.skipped = chosen.value().history.listing.skipped;
-    auto chain = choose_chain(chosen.value().history.listing.snapshots, options);
-    if (chain) {
-        out.chain = std::move(chain).value();
-    } else {
-        out.problem = chain.error().message;
-    }
-    return out;
-}
 
 json::Value histories_json(const std::vector<StoredHistory>& histories) {
     json::Value list = json::list();
@@ -104,7 +77,9 @@ std::string earlier_text(const SnapshotListing& listing,
         }
         std::vector<std::vector<std::string>> rows{kColumns};
         add_rows(history, rows);
-        const Outlook outlook = outlook_of(listing, history.name);
+        HistoryWish wish;
+        wish.history = history.name;
+        const Outlook outlook = outlook_of(listing, wish);
         text += "History " + history.name + ", until the cluster was set back at " +
                 to_rfc3339(*history.until) + ":\n" + table_text(rows) + "\n" +
                 (outlook.chain
@@ -149,7 +124,7 @@ void tell_of_others(Session& session, const SnapshotListing& listing) {
 
 CommandResult<int> list_backup(Session& session) {
     CAPSTAN_TRY(const Backup backup, session.open_backup());
-    const Outlook outlook = outlook_of(backup.listing, "");
+    const Outlook outlook = outlook_of(backup.listing, {});
     if (session.arguments().as_json) {
         return session.print_json(listing_json(session, backup.listing, outlook));
     }

@@ -65,7 +65,8 @@ inline constexpr std::array kCommandTexts{
         "compact",
         "Make one new full snapshot out of the newest full and the deltas after it",
         "Nothing is deleted; garbage collection does that. The new snapshot is read back before\n"
-        "it counts.\n"
+        "it counts. Where no delta follows the full there is nothing to compact; --compression\n"
+        "packs it anew all the same.\n"
         "\n"
         "  capstan backup compact --provider Local --container /backups --prefix main\n"
         "  capstan backup compact … --dry-run",
@@ -74,13 +75,16 @@ inline constexpr std::array kCommandTexts{
         "copy",
         "Copy snapshots to another store or prefix",
         "What is there already is passed over, so an interrupted copy goes on when it is called\n"
-        "again. Each object is read back and compared. A copied snapshot is not final.\n"
+        "again. Each object is checked and read back. What is damaged is named and not copied,\n"
+        "and the exit code is 6; with --accept-damaged it is copied as it is. A copied snapshot\n"
+        "is not final. Without --to-provider, --to-endpoint, --to-region, --to-ca-file and\n"
+        "--to-path-style the target is where the source is.\n"
         "\n"
         "  capstan backup copy --provider Local --container /backups --prefix main \\\n"
         "    --to-provider S3 --to-container my-bucket --to-prefix main --to-region eu-1"},
     CommandText{"dump",
                 "Print the keys of a backup as JSON, as etcdctl lists them",
-                "Keys and values are in base64.\n"
+                "Always JSON; keys and values are in base64.\n"
                 "\n"
                 "  capstan backup dump --provider Local --container /backups --prefix main\n"
                 "  capstan backup dump … --revision 1200 --file keys.json",
