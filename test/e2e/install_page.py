@@ -6,7 +6,8 @@ import yaml
 PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "install.md"
 PLURALS = {"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles",
            "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings", "Deployment": "deployments",
-           "PodDisruptionBudget": "poddisruptionbudgets"}
+           "PodDisruptionBudget": "poddisruptionbudgets", "ConfigMap": "configmaps", "Service": "services",
+           "NetworkPolicy": "networkpolicies"}
 
 
 def blocks(language):
