@@ -322,6 +322,54 @@ TEST_F(MemberServiceTest, ARestorationReplacesDamagedDataAndKeepsIt) {
     EXPECT_EQ(reasons().back(), "DBCorruptionDetected");
 }
 
+// The first of three, new, with backups in the store: whether others ran is told by their leases.
+class FirstOfThree : public MemberServiceTest {
+protected:
+    void SetUp() override {
+        MemberServiceTest::SetUp();
+        steward_.identity.pod = "m-0";
+        put_backups("backups/gzip-members");
+        replicas_ = 3;
+        put_configuration();
+        put_member(false, false);
+        put_lease("m-0", {});
+    }
+    void put_lease(const char* name, const char* holder) {
+        json::Value lease = {{"apiVersion", "coordination.k8s.io/v1"},
+                             {"kind", "Lease"},
+                             {"metadata", {{"namespace", "n"}, {"name", name}}}};
+        if (holder != nullptr) {
+            lease.set("spec", {{"holderIdentity", holder}});
+        }
+        host_.put(lease);
+    }
+};
+
+TEST_F(FirstOfThree, RestoresAClusterThatNeverRan) {
+    run_for(seconds(5));
+    EXPECT_EQ(steward_.member->run_state("r"), RunState::successful);
+    EXPECT_TRUE(fs::exists(data_ + "/member/snap/db"));
+}
+
+TEST_F(FirstOfThree, RestoresNothingBesideAClusterThatOnlyDoesNotAnswer) {
+    put_lease("m-1", "2:c:Leader");
+    run_for(seconds(10));
+    EXPECT_EQ(waits_for(), "WaitingForCluster");
+    EXPECT_EQ(steward_.member->run_state("r"), RunState::progress);
+    EXPECT_FALSE(fs::exists(data_ + "/member"));
+}
+
+class FirstOfThreeFault : public FirstOfThree, public ::testing::WithParamInterface<int> {};
+
+TEST_P(FirstOfThreeFault, TakesNoFailureForALeaseWithoutHolder) {
+    put_lease("m-1", "2:c:Leader");
+    host_.fail_call(static_cast<std::size_t>(GetParam()), CAPSTAN_E_UNAVAIL);
+    run_for(seconds(10));
+    EXPECT_EQ(waits_for(), "WaitingForCluster");
+    EXPECT_EQ(steward_.member->run_state("r"), RunState::progress);
+}
+INSTANTIATE_TEST_SUITE_P(Calls, FirstOfThreeFault, ::testing::Range(1, 30));
+
 TEST_F(MemberServiceTest, ARestorationThatFailsHasMovedNothing) {
     put_backups("backups-malformed/full-bit-flip");
     put_member(false, true);

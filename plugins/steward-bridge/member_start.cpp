@@ -19,6 +19,15 @@ bool is_first(const Identity& me) {
     return me.pod.ends_with("-0");
 }
 
+// Whether a steward has ever told of its etcd there.
+Result<bool> has_holder(Call& call, const ObjectKey& key) {
+    const auto lease = call.client().get("coordination.k8s.io/v1/Lease", key);
+    if (!lease && lease.error().code != Code::not_found) {
+        return fail(with_context(lease.error(), "Lease " + key.name));
+    }
+    return lease && lease.value().text("/spec/holderIdentity").has_value();
+}
+
 }  // namespace
 
 std::string learner_file(const std::string& run_dir) {
@@ -144,12 +153,21 @@ Result<bool> MemberStart::has_record(const Look& look) const {
     if (status_.has_record() || usable(look.facts)) {
         return status_.has_record();
     }
-    const auto lease =
-        look.call.client().get("coordination.k8s.io/v1/Lease", member_.identity().member_key());
-    if (!lease && lease.error().code != Code::not_found) {
-        return fail(with_context(lease.error(), "Lease " + member_.identity().member));
+    return has_holder(look.call, member_.identity().member_key());
+}
+
+// One look that reaches nobody is not enough to make a cluster beside one that may be running.
+Result<std::string> MemberStart::other_that_ran(const Look& look) const {
+    const Identity& me = member_.identity();
+    for (const std::string& name : look.configuration.member_names) {
+        if (name != me.member) {
+            CAPSTAN_TRY(const bool ran, has_holder(look.call, {me.ns, name}));
+            if (ran) {
+                return name;
+            }
+        }
     }
-    return lease && lease.value().text("/spec/holderIdentity").has_value();
+    return std::string();
 }
 
 // False: something has to be waited for, which has been said.
@@ -191,6 +209,16 @@ bool MemberStart::gather(Look& look, bool learner_mark) {
             look.call, store_of(look.configuration.backup, member_.plugin_config()), look.map);
         facts.store = store.store;
         facts.store_problem = store.problem;
+    }
+    if (needs_others(facts)) {
+        auto other = other_that_ran(look);
+        if (!other) {
+            wait_for(look.call,
+                     "RecordUnreadable",
+                     "it is not known whether this cluster ran before: " + other.error().message);
+            return false;
+        }
+        facts.other_ran = std::move(other).value();
     }
     return true;
 }

@@ -72,6 +72,7 @@ private:
     void enter_validation(Call& call, const char* reason);
     const char* reason_to_validate() const;
     Result<bool> has_record(const Look& look) const;
+    Result<std::string> other_that_ran(const Look& look) const;
     bool gather(Look& look, bool learner_mark);
     void find_self(Look& look);
     void judge(Look& look);

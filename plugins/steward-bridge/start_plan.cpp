@@ -94,6 +94,14 @@ StartDecision decide_first_start(const StartFacts& facts) {
                         facts.store_problem};
         case Store::has_backups: break;
     }
+    if (facts.first && facts.replicas > 1 && !facts.other_ran.empty()) {
+        return {StartDo::wait,
+                "WaitingForCluster",
+                "member " + facts.other_ran +
+                    " has run before, so its cluster may live although no member answers; it is "
+                    "not restored beside it; remedy: bring that member back, or delete and create "
+                    "the Etcd to restore it from its backups"};
+    }
     if (facts.first) {
         return {StartDo::restore, "BackupsFound", "the backup store holds this cluster's data"};
     }
@@ -141,6 +149,10 @@ bool needs_store(const StartFacts& facts) {
     return facts.list == List::unreachable && !usable(facts) && !facts.learner_mark &&
            !(facts.has_record && facts.replicas > 1) && facts.data.state != State::in_use &&
            facts.data.state != State::unreadable && facts.owner.owner != DataOwner::foreign;
+}
+
+bool needs_others(const StartFacts& facts) {
+    return decide_start(facts).what == StartDo::restore && facts.replicas > 1;
 }
 
 StartDecision decide_start(const StartFacts& facts) {

@@ -33,6 +33,9 @@ struct StartFacts {
     std::string store_problem;  // for unreachable
     std::int64_t replicas{1};
     bool first{true};  // ordinal 0: the one that restores a cluster of several
+    // The member whose lease has a holder, so that the cluster ran; "": none. Looked at only where
+    // this one would restore it.
+    std::string other_ran;
 };
 
 enum class StartDo : std::uint8_t {
@@ -59,5 +62,7 @@ StartDecision decide_start(const StartFacts& facts);
 
 // Only these look at the store: nobody else's start depends on it.
 bool needs_store(const StartFacts& facts);
+// Only these look at the leases of others.
+bool needs_others(const StartFacts& facts);
 
 }  // namespace capstan::steward

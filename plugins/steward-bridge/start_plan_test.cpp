@@ -443,6 +443,15 @@ TEST(StartPlan, RestoresOnlyWhereNobodyElseCanHaveTheData) {
     });
 }
 
+TEST(StartPlan, RestoresNothingWhereAnotherMemberRan) {
+    for_all_facts([](StartFacts facts) {
+        const bool asked = needs_others(facts);
+        const StartDo alone = decide_start(facts).what;
+        facts.other_ran = "main-1";
+        EXPECT_EQ(decide_start(facts).what, asked ? StartDo::wait : alone);
+    });
+}
+
 TEST(StartPlan, LeavesWhatIsInUseUnreadableOrForeignAlone) {
     for_all_facts([](const StartFacts& facts) {
         if (facts.data.state == State::in_use || facts.data.state == State::unreadable ||
