@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,14 +15,17 @@ namespace capstan::steward {
 
 class FaultyStore final : public ObjectStore {
 public:
-    Result<void> list(std::string_view prefix, const ListOptions&, const OnPage& on_page) override {
+    Result<void> list(std::string_view prefix,
+                      const ListOptions& options,
+                      const OnPage& on_page) override {
         ++lists;
         if (fail_list) {
             return fail(*fail_list);
         }
         std::vector<ObjectInfo> page;
         for (const auto& [key, object] : objects_) {
-            if (prefix.empty() || key.starts_with(std::string(prefix) + "/")) {
+            const bool shown = options.include_excluded || !excluded.contains(key);
+            if (shown && (prefix.empty() || key.starts_with(std::string(prefix) + "/"))) {
                 page.push_back(info_of(key, object));
             }
         }
@@ -93,6 +97,7 @@ public:
     bool versioned{false};  // what is removed without its version stays, under a marker
     int markers{0};
     std::optional<WallTime> locked_until;  // of everything
+    std::set<std::string> excluded;        // keys
     std::vector<std::string> uploads_below;
     std::function<bool(const std::string& key)> fail_remove;
     std::function<void(const std::string& key)> on_finish;  // before it appears

@@ -84,6 +84,37 @@ Result<Opened> open_snapshot(EtcdClient& etcd, const FullWish& wish, const Guard
     }
 }
 
+bool has_versions(const SnapshotListing& listing) {
+    const auto& all = listing.snapshots;
+    return std::any_of(all.begin(), all.end(), [](const SnapshotRecord& record) {
+        return record.version_id.has_value();
+    });
+}
+
+using Remove = std::function<bool(const SnapshotRecord&)>;  // true: it is gone
+
+// Deltas before the full they build on.
+Result<void> remove_superseded(const std::vector<RetentionVerdict>& verdicts,
+                               const Guard& guard,
+                               const Remove& remove) {
+    std::map<std::size_t, std::size_t> failures;  // by set
+    for (auto verdict = verdicts.rbegin(); verdict != verdicts.rend(); ++verdict) {
+        const SnapshotRecord& record = *verdict->record;
+        if (verdict->keep) {
+            continue;
+        }
+        CAPSTAN_TRY(guard());
+        std::size_t& failed = failures[verdict->set];
+        const bool full = record.kind == SnapshotKind::full && !record.part;
+        // A full stays while one of its deltas does.
+        if (failed >= kDeleteFailuresMax || (full && failed > 0)) {
+            continue;
+        }
+        failed += remove(record) ? 0u : 1u;
+    }
+    return ok();
+}
+
 }  // namespace
 
 Result<SnapshotListing> Vault::list_all_of(bool excluded_too) {
@@ -271,34 +302,36 @@ bool Vault::remove(const SnapshotRecord& record, Collected& collected) {
 Result<Collected> Vault::collect(const RetentionOptions& options,
                                  bool unfinished_too,
                                  const Guard& guard) {
-    CAPSTAN_TRY(const SnapshotListing listing, list_all_of(true));
-    const WallTime now = parts_.pace.wall_now();
-    const auto verdicts = decide_retention(listing, now, options);
-    Collected collected;
-    std::map<std::size_t, std::size_t> failures;  // by set
-    for (auto verdict = verdicts.rbegin(); verdict != verdicts.rend(); ++verdict) {
-        const SnapshotRecord& record = *verdict->record;
-        if (verdict->keep) {
-            continue;
-        }
-        CAPSTAN_TRY(guard());
-        std::size_t& failed = failures[verdict->set];
-        const bool full = record.kind == SnapshotKind::full && !record.part;
-        // A full stays while one of its deltas does.
-        if (failed >= kDeleteFailuresMax || (full && failed > 0)) {
-            continue;
-        }
-        failed += remove(record, collected) ? 0u : 1u;
+    CAPSTAN_TRY(const SnapshotListing all, list_all_of(true));
+    // What readers do not get, excluded or damaged, keeps nothing and replaces nothing.
+    SnapshotListing used = all;
+    if (has_versions(all)) {  // without them nothing is excluded
+        CAPSTAN_TRY(used, list());
     }
+    std::erase_if(used.snapshots,
+                  [this](const SnapshotRecord& one) { return damaged_.contains(one.key()); });
+    std::set<std::string> spared = damaged_;
+    for (const SnapshotRecord& record : used.snapshots) {
+        spared.insert(record.key());
+    }
+    const WallTime now = parts_.pace.wall_now();
+    Collected collected;
+    const Remove gone = [&](const SnapshotRecord& record) { return remove(record, collected); };
+    CAPSTAN_TRY(remove_superseded(decide_retention(used, now, options), guard, gone));
+    auto of_excluded = decide_retention(all, now, options);
+    std::erase_if(of_excluded, [&](const RetentionVerdict& verdict) {
+        return verdict.record->part || spared.contains(verdict.record->key());
+    });
+    CAPSTAN_TRY(remove_superseded(of_excluded, guard, gone));
     std::size_t refused = 0;  // without the right to delete all of them are
-    for (const Fence& fence : fences_to_delete(listing)) {
+    for (const Fence& fence : fences_to_delete(used)) {
         CAPSTAN_TRY(guard());
         if (fence.deletable(now) && refused < kDeleteFailuresMax) {
             const auto removed = parts_.store.remove({fence.key, fence.version});
             ++(removed ? collected.fences : refused);
         }
     }
-    for (const HistoryMark& mark : marks_to_delete(listing)) {
+    for (const HistoryMark& mark : marks_to_delete(all)) {
         CAPSTAN_TRY(guard());
         if (mark.deletable(now) && refused < kDeleteFailuresMax) {
             const auto removed = parts_.store.remove({mark.key, mark.version});

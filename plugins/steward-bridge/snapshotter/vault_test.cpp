@@ -395,6 +395,41 @@ TEST_F(Collecting, KeepsAllOfWhatARollbackGaveUp) {
         << "it guards the new history";
 }
 
+// Nobody restores from it, so what it would replace is the only backup.
+TEST_F(Collecting, TakesNoExcludedFullForTheNewest) {
+    store.versioned = true;
+    const std::string newest = name(SnapshotKind::full, 0, 21, time.wall - hours(24));
+    const std::string older = name(SnapshotKind::full, 0, 11, time.wall - hours(48));
+    store.excluded = {newest};
+    STORE_OK(vault_of().collect(keep(1), false, kGoOn));
+    const SnapshotListing left = vault_of().list().value();
+    ASSERT_EQ(left.snapshots.size(), 5u) << "the older one and all deltas after it";
+    EXPECT_EQ(left.snapshots.front().key(), older);
+    EXPECT_TRUE(store.stat({newest}));
+    EXPECT_TRUE(store.stat({fence_key("shop/main", 12)}));
+}
+
+TEST_F(Collecting, TakesNoDamagedFullForTheNewest) {
+    Vault vault = vault_of();
+    SnapshotListing before = vault.list().value();
+    for (SnapshotRecord& record : before.snapshots) {
+        if (record.kind == SnapshotKind::full && record.last_revision == 21) {
+            STORE_FAILS(vault.verify(record, kGoOn), Code::invalid, record.name);
+        }
+    }
+    STORE_OK(vault.collect(keep(1), false, kGoOn));
+    EXPECT_EQ(vault.list().value().snapshots.size(), 5u);
+    EXPECT_EQ(vault.list().value().snapshots.front().last_revision, 11);
+}
+
+TEST_F(Collecting, RemovesWhatIsExcludedWhenItIsSuperseded) {
+    store.versioned = true;
+    const std::string oldest = name(SnapshotKind::full, 0, 1, time.wall - hours(72));
+    store.excluded = {oldest};
+    STORE_OK(vault_of().collect(keep(1), false, kGoOn));
+    EXPECT_FALSE(store.stat({oldest}));
+}
+
 TEST_F(Collecting, KeepsAFullWhoseDeltasCannotBeRemoved) {
     store.fail_remove = [](const std::string& key) {
         return key.find("Incr-00000002") != std::string::npos;
