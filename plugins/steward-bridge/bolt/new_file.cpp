@@ -103,6 +103,7 @@ Result<void> NewFile::sync() {
 Code code_of_errno(int error) {
     switch (error) {
         case EEXIST: return Code::exists;
+        case EFBIG:
         case ENOSPC:
         case EDQUOT: return Code::overloaded;
         default: return Code::unavailable;

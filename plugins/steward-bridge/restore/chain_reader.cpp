@@ -67,6 +67,11 @@ Error ChainReader::blame(const SnapshotRecord& record, const Error& error) {
     return named ? error : damaged(record.key(), error.message);
 }
 
+// What is said while the new database is written is of the own disk, unless it is the content.
+Error ChainReader::blame_content(const SnapshotRecord& record, const Error& error) {
+    return error.code == Code::invalid ? blame(record, error) : error;
+}
+
 Result<void> ChainReader::prepare() {
     if (::mkdir(options_.work_directory.c_str(), 0700) != 0 && errno != EEXIST) {
         return fail(bolt::code_of_errno(errno),
@@ -242,7 +247,7 @@ Result<void> ChainReader::build(const Chain& chain,
     report_.deltas.clear();
     const auto base_added = replay.add_base();
     if (!base_added) {
-        return fail(blame(chain.full, base_added.error()));
+        return fail(blame_content(chain.full, base_added.error()));
     }
     for (const SnapshotRecord& delta : chain.deltas) {
         CAPSTAN_TRY(add_delta(delta, replay));
@@ -257,7 +262,7 @@ Result<void> ChainReader::build(const Chain& chain,
     }
     const auto finished = replay.finish(cluster);
     if (!finished) {
-        return fail(blame(chain.full, finished.error()));
+        return fail(blame_content(chain.full, finished.error()));
     }
     report_.revision = replay.revision();
     report_.counts = replay.counts();
@@ -293,7 +298,7 @@ Result<void> ChainReader::add_delta(const SnapshotRecord& delta, Replay& replay)
         }
         const auto added = replay.add_event(event);
         if (!added) {
-            return fail(blame(delta, added.error()));
+            return fail(blame_content(delta, added.error()));
         }
         if (reader.events() % kEventsBetweenChecks == 0) {
             CAPSTAN_TRY(check_cancelled());

@@ -35,6 +35,7 @@ private:
     Result<void> build(const Chain& chain, bolt::Writer* writer, const NewCluster* cluster);
     Result<void> add_delta(const SnapshotRecord& delta, Replay& replay);
     Error blame(const SnapshotRecord& record, const Error& error);
+    Error blame_content(const SnapshotRecord& record, const Error& error);
     bool note_damage(const Error& error);
     Result<void> check_cancelled() const;
     std::string base_path() const;
