@@ -181,12 +181,15 @@ TEST_F(BackupCommand, RestoreNeverReplacesSilently) {
     EXPECT_EQ(made.exit_code, 0) << made.err;
     EXPECT_TRUE(fs::exists(directory_ / "data/member/snap/db"));
     std::ofstream(directory_ / "data/mine") << "precious";
+    std::ofstream(directory_ / "data/member/capstan-member") << "shop/main-0\n";
     const CommandOutput refused = on("restore", "gzip-members", {"--data-dir", data + "/"});
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_NE(refused.err.find("is not empty"), std::string::npos);
     const CommandOutput forced = on("restore", "gzip-members", {"--data-dir", data, "--force"});
     EXPECT_EQ(forced.exit_code, 0) << forced.err;
     EXPECT_FALSE(fs::exists(directory_ / "data/mine"));
+    EXPECT_EQ(content_of(directory_ / "data/member/capstan-member"), "shop/main-0\n")
+        << "the place stays that member's";
     const auto names = entries(directory_);
     const auto aside = std::find_if(names.begin(), names.end(), [](const std::string& name) {
         return name.starts_with("data.before-");
@@ -194,7 +197,7 @@ TEST_F(BackupCommand, RestoreNeverReplacesSilently) {
     ASSERT_NE(aside, names.end());
     EXPECT_EQ(content_of(directory_ / *aside / "mine"), "precious");
     EXPECT_NE(forced.out.find(*aside), std::string::npos);
-    EXPECT_EQ(names.size(), 4u) << "backups, tmp, data and what was there";
+    EXPECT_EQ(names.size(), 5u) << "backups, tmp, data, its guard and what was there";
 }
 
 TEST_F(BackupCommand, ARestoreLeavesTheDirectoryOfARunningEtcdAlone) {

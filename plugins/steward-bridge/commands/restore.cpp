@@ -3,8 +3,10 @@
 #include "plugins/steward-bridge/commands/report.hpp"
 #include "plugins/steward-bridge/commands/session.hpp"
 #include "plugins/steward-bridge/data/data_directory.hpp"
+#include "plugins/steward-bridge/data/data_owner.hpp"
 #include "plugins/steward-bridge/restore/store_objects.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
@@ -57,6 +59,21 @@ CommandResult<bool> must_move_aside(const Session& session, const std::string& d
     }
     CAPSTAN_TRY(check_unused(directory));
     return true;
+}
+
+// The place stays that member's, although its ids may be others than those of before: it was
+// replaced once, or --initial-cluster-token is new.
+CommandResult<void> take_note_along(const std::string& directory, const std::string& made) {
+    const auto notes = read_owner_notes(directory);
+    const std::string note = notes ? notes.value().note : std::string();
+    const std::size_t slash = std::min(note.find('/'), note.size());
+    const auto noted =
+        !notes ? Result<void>(notes.error())
+        : slash == note.size()
+            ? Result<void>(ok())
+            : write_owner_notes(made, {note.substr(0, slash), note.substr(slash + 1)});
+    return noted ? CommandResult<void>(boost::outcome_v2::success())
+                 : CommandResult<void>(give_up(CAPSTAN_EXIT_FAILED, noted.error().message));
 }
 
 // Puts `made` where `directory` is; what was there is found under the name returned.
@@ -131,6 +148,7 @@ CommandResult<int> restore_backup(Session& session) {
     std::string aside;
     if (in_use) {
         CAPSTAN_TRY(check_unused(directory));  // reading the backup took a while
+        CAPSTAN_TRY(take_note_along(directory, made));
         CAPSTAN_TRY(aside, exchange(session, made, directory));
     }
     for (const std::string& warning : report.warnings) {
