@@ -218,7 +218,8 @@ capstan_rc send_body(HttpState& state, std::string bytes, bool last) {
     std::optional<Result<void>> outcome;
     {
         const std::lock_guard lock(state.mutex);
-        outcome = state.wrote ? std::move(state.wrote) : state.end;
+        const bool answered = state.end && *state.end;
+        outcome = state.wrote && !answered ? std::move(state.wrote) : state.end;
         state.wrote.reset();
     }
     return *outcome ? CAPSTAN_OK : report(outcome->error());

@@ -290,9 +290,6 @@ void ClientExchange::leave() {
 }
 
 void ClientExchange::cancel() {
-    if (state_ == State::ended && !write_done_) {
-        return;
-    }
     // Kept until here: their captures may own this exchange's handle.
     const auto self = shared_from_this();
     const auto done = std::exchange(done_, nullptr);
@@ -319,10 +316,10 @@ void ClientExchange::refuse(Error error) {
     }
     const auto self = shared_from_this();
     complete_ = false;  // whatever came: the connection is not fit for others
+    leave();
+    finish_write(fail(error));  // may let go of the exchange: then nothing follows
     const auto done = std::exchange(done_, nullptr);
     const auto end = std::exchange(handler_.on_end, nullptr);
-    leave();
-    finish_write(fail(error));
     if (done) {
         done(fail(error));
     }

@@ -239,9 +239,9 @@ void ClientExchange::deliver() {
     if (!complete_) {
         return;
     }
-    const auto call = std::move(handler_.on_end);
     leave();
-    if (call) {
+    finish_write(fail(Code::unavailable, context() + ": the exchange is over"));  // one under way
+    if (const auto call = std::exchange(handler_.on_end, nullptr)) {
         call(ok());
     }
 }

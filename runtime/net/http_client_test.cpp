@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <future>
-
 #include <optional>
+#include <vector>
 
 namespace capstan::net {
 namespace {
@@ -546,6 +546,42 @@ TEST_F(HttpClientTest, TakesAnAnswerThatComesBeforeTheBodyEnds) {
     ASSERT_TRUE(answer) << answer.error().message;
     EXPECT_EQ(answer.value().status, 413);
     client.reset();
+}
+
+// Of a piece nobody reads any more, and of a next one.
+TEST_F(HttpClientTest, TellsTheWriterThatTheAnswerIsComplete) {
+    std::promise<void> over;
+    RawServer server([ended = over.get_future().share()](RawConnection& c, int) {
+        c.read_request();
+        c.send(kOk);
+        ended.wait_for(kLimit);
+    });
+    connect(server.endpoint());
+    Stream stream;
+    open(stream, {.method = "POST", .target = "/"}, {.body_follows = true});
+    std::vector<Code> wrote;
+    const auto done = [&](const Result<void>& result) {
+        wrote.push_back(result ? Code::internal : result.error().code);
+    };
+    stream.handle->write(std::string(16u << 20, 'p'), false, done);
+    ASSERT_TRUE(loop->run_until([&] { return stream.end.has_value(); }, kLimit));
+    ASSERT_EQ(wrote, std::vector<Code>{Code::unavailable});
+    stream.handle->write("more", true, done);
+    ASSERT_TRUE(loop->run_until([&] { return wrote.size() == 2; }, kLimit));
+    EXPECT_EQ(wrote.back(), Code::unavailable);
+    over.set_value();
+}
+
+TEST_F(HttpClientTest, SaysNothingMoreToAWriterThatLetsGo) {
+    RawServer server([](RawConnection& c, int) { c.read_request(); });
+    connect(server.endpoint());
+    Stream stream;
+    open(stream, {.method = "POST", .target = "/"}, {.body_follows = true});
+    stream.handle->write(
+        std::string(16u << 20, 'p'), false, [&](const auto&) { stream.handle.reset(); });
+    ASSERT_TRUE(loop->run_until([&] { return stream.handle == nullptr; }, kLimit));
+    settle();
+    EXPECT_FALSE(stream.end);
 }
 
 TEST(HttpClient, RefusesBadOptions) {
