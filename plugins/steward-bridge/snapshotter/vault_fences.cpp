@@ -15,6 +15,19 @@ bool is_of_earlier_history(const json::View& claim, const SnapshotListing& listi
     return delta && history_index(listing, delta.value().created) < listing.marks.size();
 }
 
+bool is_ours(const json::View& claim, const VaultParts& parts) {
+    return claim["member"].string_or("") == parts.member &&
+           claim["process"].string_or("") == parts.process;
+}
+
+// Whether the claim is held by whoever asks; what cannot be read is not.
+bool holds(const VaultParts& parts, const std::string& key) {
+    const auto present = read_object(parts.store, {key}, kFenceTextBytesMax);
+    const auto claim =
+        present ? json::parse(present.value()) : Result<json::Value>(fail(present.error()));
+    return claim && is_ours(json::View(claim.value()), parts);
+}
+
 }  // namespace
 
 Result<Vault::Claim> Vault::take_over(const std::string& key,
@@ -29,8 +42,7 @@ Result<Vault::Claim> Vault::take_over(const std::string& key,
             present ? json::parse(present.value()) : Result<json::Value>(fail(present.error()))) {
         const json::View claim(parsed.value());
         holder = claim["member"].string_or("");
-        free = (holder == parts_.member && claim["process"].string_or("") == parts_.process) ||
-               is_of_earlier_history(claim, listing);
+        free = is_ours(claim, parts_) || is_of_earlier_history(claim, listing);
     }
     // Its age counts on our own clock, from when we saw it: clocks differ.
     Sighting& seen = sightings_[key];
@@ -71,7 +83,9 @@ Result<Vault::Claim> Vault::claim(const SnapshotRecord& record, const Claiming& 
                    other.start_revision <= record.start_revision &&
                    other.last_revision >= record.start_revision;
         });
-    if (stored != snapshots.end()) {
+    // What another stores under a claim that was taken from it goes again, so its heir does not
+    // rely on it.
+    if (stored != snapshots.end() && (stored->key() == record.key() || !holds(parts_, key))) {
         return Claim{key, {}, *stored};
     }
     return take_over(key, text, listing, claiming);

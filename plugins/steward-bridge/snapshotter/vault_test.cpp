@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace capstan::steward {
 namespace {
 
@@ -272,6 +274,38 @@ TEST_F(VaultTest, GivesUpWhatAnotherTookOverMeanwhile) {
     store.on_finish = [&](const std::string&) { take_over(); };
     STORE_FAILS(vault.store_delta(sealed(11, 12), claiming(), kGoOn), Code::conflict, "taken over");
     EXPECT_EQ(keys(), (std::vector<std::string>{fence_key("shop/main", 11)}));
+}
+
+// Its object is there for a moment, and the heir, whose own try has failed, comes just then.
+TEST_F(VaultTest, AdoptsNothingOfWhomItTookTheClaimFrom) {
+    Vault loser = vault_of("main-0"), heir = vault_of("main-1");
+    const SealedDelta of_loser = sealed(11, 14), of_heir = sealed(11, 12);
+    bool first = true;
+    store.on_finish = [&](const std::string&) {
+        if (!std::exchange(first, false)) {
+            return;
+        }
+        STORE_FAILS(heir.store_delta(of_heir, claiming(), kGoOn), Code::conflict, "main-0");
+        time.advance(seconds(40));
+        store.fail_finish = Error{Code::unavailable, "disk full", {}};
+        STORE_FAILS(heir.store_delta(of_heir, claiming(), kGoOn), Code::unavailable, "disk full");
+        store.fail_finish.reset();
+    };
+    std::optional<bool> adopted;
+    const Guard while_it_is_there = [&]() -> Result<void> {
+        if (!adopted && store.stat({"shop/main/v2/" + of_loser.record.name})) {
+            const auto stored = heir.store_delta(of_heir, claiming(), kGoOn);
+            EXPECT_TRUE(stored);
+            adopted = !stored || stored.value().adopted;
+        }
+        return ok();
+    };
+    STORE_FAILS(
+        loser.store_delta(of_loser, claiming(), while_it_is_there), Code::conflict, "taken over");
+    EXPECT_EQ(adopted, false);
+    EXPECT_EQ(keys(),
+              (std::vector<std::string>{fence_key("shop/main", 11),
+                                        "shop/main/v2/" + of_heir.record.name}));
 }
 
 TEST_F(VaultTest, ReadsBackWhatAnEarlierTryLeft) {
