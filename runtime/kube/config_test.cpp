@@ -478,6 +478,7 @@ INSTANTIATE_TEST_SUITE_P(
                   0},
         StatusRow{"conflict_of_proxy", 409, "", nullptr, false, Code::conflict, 0},
         StatusRow{"exists_of_proxy", 409, "", nullptr, true, Code::exists, 0},
+        StatusRow{"request_timeout", 408, "", nullptr, false, Code::unavailable, 0},
         StatusRow{"gone", 410, "", nullptr, false, Code::expired, 0},
         StatusRow{"too_large", 413, "", nullptr, false, Code::too_large, 0},
         StatusRow{"too_many", 429, "", "3", false, Code::overloaded, 3000},

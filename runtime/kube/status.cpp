@@ -52,6 +52,7 @@ Code code_of(std::int64_t status, std::string_view reason, bool creating, bool t
         case 401:
         case 403: return Code::forbidden;
         case 404: return Code::not_found;
+        case 408: return Code::unavailable;  // of a proxy: the request did not come whole
         case 409: return creating && reason.empty() ? Code::exists : Code::conflict;
         case 410: return Code::expired;
         case 429: return Code::overloaded;

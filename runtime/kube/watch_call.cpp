@@ -60,6 +60,7 @@ public:
         client_->retire(std::move(stream_));
     }
     void renew() override {
+        const auto self = shared_from_this();  // its owner may let go of it in on_end
         renew_ = true;
         leave_if_wanted();
     }

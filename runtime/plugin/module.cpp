@@ -95,6 +95,7 @@ void collect_refusal(const capstan_host* host, capstan_rc, capstan_str message) 
 struct Kept {
     std::vector<std::unique_ptr<boost::dll::shared_library>> libraries;
     std::vector<std::unique_ptr<Module>> modules;
+    std::vector<std::unique_ptr<EntryHost>> hosts;  // a plugin may have kept what its entry got
 };
 Kept& kept() {
     static Kept* const registry = new Kept();  // tidy: allow new: never destroyed
@@ -230,7 +231,8 @@ Result<Module*> Loader::load(Candidate candidate, const capstan_host* host) {
     if (!entry) {
         return fail(named(source, entry.error().message));
     }
-    EntryHost entry_host{*host, {}};
+    EntryHost& entry_host =
+        *kept().hosts.emplace_back(std::make_unique<EntryHost>(EntryHost{*host, {}}));
     entry_host.host.refuse = &collect_refusal;
     const capstan_plugin* table = entry.value()(&entry_host.host);
     if (table == nullptr) {
