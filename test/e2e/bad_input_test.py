@@ -1,17 +1,33 @@
 #!/usr/bin/env python3
 """Wrong input to `capstan up`: the message names file, field and remedy, the exit code is not 0, nothing is left running."""
+import http.server
 import os
 import pathlib
 import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from backup_test import MANIFEST, S3
 from local_cluster import CAPSTAN, ETCD1
 
 GOOD = ETCD1.read_text()
+
+
+class StrangersStore(http.server.BaseHTTPRequestHandler):
+    """An S3 that does not know the key."""
+
+    def do_GET(self):
+        text = b"<Error><Code>InvalidAccessKeyId</Code><Message>The key is not known</Message></Error>"
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
 
 
 class BadInput(unittest.TestCase):
@@ -73,12 +89,14 @@ class BadInput(unittest.TestCase):
         self.assert_refused(self.up(GOOD.replace("replicas: 1", "replicas: 1\n  replicsa: 3")), "bad.yaml", "replicsa")
 
     def test_a_member_that_waits_says_why(self):
-        with socket.socket() as closed:  # bound, and nobody listens
-            closed.bind(("127.0.0.1", 0))
-            done = self.up(MANIFEST % (1, "1m", "2m", "0 0 * * *", S3 % closed.getsockname()[1]), timeout=40)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), StrangersStore)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        done = self.up(MANIFEST % (1, "1m", "2m", "0 0 * * *", S3 % server.server_address[1]), timeout=30)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         lines = [line for line in done.stdout.splitlines() if line.startswith("EtcdMember default/main-0: ")]
-        self.assertTrue(any("Initialized: StoreUnreachable: " in line for line in lines), done.stdout)
+        self.assertTrue(any("Initialized: StoreUnreachable: " in line and "InvalidAccessKeyId" in line for line in lines), done.stdout)
         self.assertTrue(all(lines.count(line) <= 2 for line in lines), "each once, and at the end")
 
     def test_missing_file(self):
