@@ -105,6 +105,8 @@ private:
     // Loop only:
     std::vector<std::unique_ptr<WatchState>> watches_;
     std::unique_ptr<net::Timer> resync_timer_;
+    // Known from the first primary on; without one there is no key to lead to.
+    bool primary_cluster_scoped_{false};
     // The way of a refill once round the keys of the cache, in their order.
     struct Refill {
         bool active{false};

@@ -216,6 +216,10 @@ void Controller::on_event(WatchState& watch, const cache::Event& event) {
     // that matters.
     json::Value old_object;
     json::Value new_object;
+    if (watch.watch->map.kind == plugin::MapRule::Kind::identity) {
+        const auto& object = event.new_object != nullptr ? event.new_object : event.old_object;
+        primary_cluster_scoped_ = object != nullptr && object->key().ns.empty();
+    }
     plugin::EventView view;
     view.type = type_of(event.type);
     if (event.new_object != nullptr) {
@@ -296,6 +300,7 @@ plugin::MapLookups Controller::lookups() {
         }
         return keys;
     };
+    result.primary_cluster_scoped = primary_cluster_scoped_;
     return result;
 }
 

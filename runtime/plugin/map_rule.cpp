@@ -78,7 +78,8 @@ void map_one(const MapRule& rule,
              const json::Value* object,
              const MapLookups& lookups,
              std::vector<ObjectKey>& keys) {
-    const std::string ns(text_at(metadata(object, "namespace")));
+    const bool leaves = lookups.primary_cluster_scoped && rule.kind != MapRule::Kind::identity;
+    const std::string ns(leaves ? std::string_view() : text_at(metadata(object, "namespace")));
     const std::string name(text_at(metadata(object, "name")));
     const auto append = [&keys](std::vector<ObjectKey> more) {
         keys.insert(

@@ -53,6 +53,8 @@ struct MapLookups {
                                          std::string_view ns)>
         by_field;
     std::function<std::vector<ObjectKey>(const GroupVersionKind& gvk, std::string_view ns)> all;
+    // The primaries have no namespace: whatever leads to one by name leads out of the object's.
+    bool primary_cluster_scoped{false};
 };
 
 struct MappedKeys {

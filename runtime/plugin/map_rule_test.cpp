@@ -47,6 +47,33 @@ std::ostream& operator<<(std::ostream& out, const Row& row) {
 }
 class MapRuleRow : public testing::TestWithParam<Row> {};
 
+MappedKeys keys_of(std::string_view rule_text, const char* object, bool primary_cluster_scoped) {
+    MapRule rule;
+    rule.primary = kEtcd;
+    Problems problems;
+    if (rule_text == "owns") {
+        rule.kind = MapRule::Kind::owner;
+    } else if (rule_text != "for") {
+        rule = MapRule::parse(json::parse(rule_text).value(), kEtcd, "/map", problems);
+    }
+    MapLookups found = lookups();
+    found.primary_cluster_scoped = primary_cluster_scoped;
+    const json::Value after = json::parse(object).value();
+    return map_keys(rule, nullptr, &after, found);
+}
+
+TEST(MapRule, LeadsOutOfTheNamespaceToPrimariesWithoutOne) {
+    constexpr const char* kObject =
+        R"({"metadata":{"namespace":"n","name":"of-main","labels":{"part-of":"main"},"ownerReferences":[
+            {"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"Etcd","name":"main","controller":true}]}})";
+    for (const char* rule : {"owns", R"({"label":"part-of"})", R"({"name":{"prefix":"of-"}})"}) {
+        EXPECT_EQ(joined(keys_of(rule, kObject, false).keys), "n/main") << rule;
+        EXPECT_EQ(joined(keys_of(rule, kObject, true).keys), "main") << rule;
+    }
+    EXPECT_EQ(joined(keys_of(R"({"all":true})", kObject, true).keys), "x y");
+    EXPECT_EQ(joined(keys_of("for", R"({"metadata":{"name":"main"}})", true).keys), "main");
+}
+
 TEST_P(MapRuleRow, LeadsToKeys) {
     const Row& row = GetParam();
     MapRule rule;

@@ -361,6 +361,42 @@ TEST(Runtime, ResyncWakesEveryKeyNowAndThen) {
     EXPECT_LE(record.runs["ns/a"] - runs, 6);
 }
 
+// An owner without a namespace owns objects in namespaces.
+TEST(Runtime, AnOwnerWithoutNamespaceIsWokenByWhatItOwns) {
+    DemoRecord record;
+    World world;
+    const json::Value controllers = json::list({{
+        {"name", "main"},
+        {"watches",
+         json::list({{{"gvk", "v1/Namespace"}, {"role", "for"}, {"predicate", true}},
+                     {{"gvk", "v1/Secret"}, {"role", "owns"}, {"predicate", true}}})},
+    }});
+    const json::Value permissions =
+        json::list({{{"groups", json::list({""})},
+                     {"resources", json::list({"namespaces", "secrets"})},
+                     {"verbs", json::list({"get", "list", "watch"})}}});
+    TestPlugin plugin = demo_plugin(
+        record, "demo.example.io", {{"controllers", controllers}, {"permissions", permissions}});
+    plugin.controllers["main"] = [&](Call&, const Request& request) {
+        ++record.runs[request.key.to_string()];
+        return Outcome::done();
+    };
+    const ShutDownFirst end(world);
+    world.add(plugin);
+    world.boot();
+    ASSERT_TRUE(world.settle());
+    const int before = record.runs["ns"];
+    ASSERT_GT(before, 0) << "the namespace itself is a key";
+    world.api.ask("POST",
+                  "/api/v1/namespaces/ns/secrets",
+                  R"({"metadata":{"name":"s","ownerReferences":[{"apiVersion":"v1",
+                      "kind":"Namespace","name":"ns","uid":"u","controller":true}]}})");
+    ASSERT_TRUE(world.settle());
+    EXPECT_GT(record.runs["ns"], before)
+        << "the Secret is new, and goes since its owner has another uid";
+    EXPECT_EQ(record.runs["ns/ns"], 0) << "there is no such key";
+}
+
 TEST(Runtime, PredicateFiltersBeforeTheQueueAndIsCounted) {
     DemoRecord record;
     World world;
