@@ -235,7 +235,7 @@ class BrokenPlacesTest(BackupCase):
         self.assertEqual(list(small.iterdir()), [])
         said = self.on("copy", store, "--to-container", small / "copy")
         self.assertEqual(said.returncode, 4, said.stderr)
-        self.assertIn("the file system is full", said.stderr)
+        self.assertIn("the disk of the backup store is full", said.stderr)
 
     def test_output(self):
         store = self.take("zlib")

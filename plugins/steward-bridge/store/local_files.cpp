@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,8 +16,23 @@ constexpr int kNamesMax = 100;     // tries for a free name of an unfinished fil
 constexpr int kPublishTries = 20;  // a folder may be removed between finding and using it
 constexpr const char* kReplaceLock = "replace.lock";
 
-auto failed(int number, const std::string& what) {
-    return fail(file_error(number, what));
+auto failed(int number, const std::string& what, int fd = -1) {
+    return fail(file_error(number, what, fd));
+}
+
+// "the disk of the backup store is full, 0 of 1048576 bytes are free"
+std::string full_disk(int fd) {
+    const std::string full = "the disk of the backup store is full";
+    struct statvfs info {};
+    if (fd < 0 || ::fstatvfs(fd, &info) != 0) {
+        return full;
+    }
+    const auto bytes = [&info](std::uint64_t blocks) {
+        return std::to_string(blocks * info.f_frsize);
+    };
+    const bool no_files = info.f_files > 0 && info.f_favail == 0;
+    return full + ", " + bytes(info.f_bavail) + " of " + bytes(info.f_blocks) + " bytes are free" +
+           (no_files ? " and no further file can be made" : "");
 }
 
 Result<FileDescriptor> open_folder(int parent, const std::string& name, bool make) {
@@ -24,10 +40,10 @@ Result<FileDescriptor> open_folder(int parent, const std::string& name, bool mak
     int fd = ::openat(parent, name.c_str(), flags);
     if (fd < 0 && errno == ENOENT && make) {
         if (::mkdirat(parent, name.c_str(), 0700) != 0 && errno != EEXIST) {
-            return failed(errno, "make folder " + name);
+            return failed(errno, "make folder " + name, parent);
         }
         if (::fsync(parent) != 0) {
-            return failed(errno, "make folder " + name + " durable");
+            return failed(errno, "make folder " + name + " durable", parent);
         }
         fd = ::openat(parent, name.c_str(), flags);
     }
@@ -50,7 +66,7 @@ Result<FileDescriptor> open_folder(int parent, const std::string& name, bool mak
 
 }  // namespace
 
-Error file_error(int number, const std::string& what) {
+Error file_error(int number, const std::string& what, int fd) {
     const auto error = [&what](Code code, const std::string& why) {
         return Error{code, what + ": " + why, {}};
     };
@@ -65,7 +81,7 @@ Error file_error(int number, const std::string& what) {
             return error(Code::forbidden, "the file system is read-only; mount it writable");
         case ENOSPC:
             return error(Code::overloaded,
-                         "the file system is full; free space or enlarge the volume");
+                         full_disk(fd) + "; free space there, or enlarge the volume");
         case EDQUOT:
             return error(Code::overloaded, "the quota is used up; free space or raise the quota");
         case EFBIG:
@@ -142,7 +158,7 @@ Result<Unfinished> Unfinished::make(int root, const std::string& directory) {
                                      O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                                      0600));
         if (!file.valid() && errno != EEXIST) {
-            return failed(errno, "make a file in " + directory + "/" + kUnfinishedFolder);
+            return failed(errno, "make a file in " + directory + "/" + kUnfinishedFolder, root);
         }
         // Taken: somebody cleans up and saw the file before its lock. A file system without locks
         // is cleaned by nobody.
@@ -173,7 +189,7 @@ Result<void> Unfinished::write(std::span<const std::uint8_t> bytes) {
             continue;
         }
         if (n <= 0) {
-            return failed(n < 0 ? errno : ENOSPC, "write " + shown_);
+            return failed(n < 0 ? errno : ENOSPC, "write " + shown_, file_.get());
         }
         bytes = bytes.subspan(static_cast<std::size_t>(n));
     }
@@ -203,7 +219,7 @@ Result<bool> Unfinished::move_to(const Place& place, const std::string& target, 
         return fail(Code::exists, target + " is there already");
     }
     if (rc != 0) {
-        return failed(errno, "publish " + target);
+        return failed(errno, "publish " + target, to);
     }
     name_.clear();
     return true;
@@ -213,7 +229,7 @@ Result<std::string> Unfinished::publish(int root, const std::string& key, bool i
     const std::string target = directory_ + "/" + key;
     struct stat info {};
     if (::fsync(file_.get()) != 0 || ::fstat(file_.get(), &info) != 0) {
-        return failed(errno, "make durable " + shown_);
+        return failed(errno, "make durable " + shown_, file_.get());
     }
     for (int attempt = 0; attempt < kPublishTries; ++attempt) {
         const auto place = find_place(root, target, key, true);
@@ -226,7 +242,7 @@ Result<std::string> Unfinished::publish(int root, const std::string& key, bool i
         }
         if (moved) {
             if (::fsync(place.value().folder.get()) != 0) {
-                return failed(errno, "make durable the folder of " + target);
+                return failed(errno, "make durable the folder of " + target, root);
             }
             return etag_of(info);
         }
@@ -239,7 +255,8 @@ Result<FileDescriptor> lock_replacing(int root, const std::string& directory) {
     FileDescriptor file(
         ::openat(folder.get(), kReplaceLock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file.valid()) {
-        return failed(errno, "open " + directory + "/" + kUnfinishedFolder + "/" + kReplaceLock);
+        return failed(
+            errno, "open " + directory + "/" + kUnfinishedFolder + "/" + kReplaceLock, root);
     }
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) {

@@ -15,8 +15,8 @@ inline constexpr const char* kUnfinishedFolder = ".capstan-tmp";
 inline constexpr int kFolderDepthMax = 32;
 
 // `number`: errno. `what`: "write /backups/a". ENOSPC and EDQUOT are overloaded, EROFS and EACCES
-// forbidden.
-Error file_error(int number, const std::string& what);
+// forbidden. `fd`: of any file beside it, so that a full disk can be told with its bytes.
+Error file_error(int number, const std::string& what, int fd = -1);
 
 // The folder that `key` lies in, step by step without following links; `leaf`: its last part.
 struct Place {

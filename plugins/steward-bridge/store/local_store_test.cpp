@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -229,6 +230,17 @@ TEST(LocalFiles, ErrorsNameTheRemedy) {
         EXPECT_NE(error.message.find("write /b/x"), std::string::npos) << error.message;
         EXPECT_NE(error.message.find(row.remedy), std::string::npos) << error.message;
     }
+}
+
+TEST(LocalFiles, AFullDiskIsToldWithItsBytes) {
+    const FileDescriptor root(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const std::string said = local::file_error(ENOSPC, "write /b/x", root.get()).message;
+    struct statvfs info {};
+    ASSERT_EQ(::fstatvfs(root.get(), &info), 0);
+    EXPECT_TRUE(said.starts_with("write /b/x: the disk of the backup store is full, ")) << said;
+    EXPECT_NE(said.find(" of " + std::to_string(info.f_blocks * info.f_frsize) + " bytes are free"),
+              std::string::npos)
+        << said;
 }
 
 }  // namespace
