@@ -71,6 +71,21 @@ Result<void> check_health(Call& call, const Leader& leader, const HttpTls& tls) 
     return ok();
 }
 
+// A whole sentence: what is missing, and what to do.
+std::string not_reached(const Error& why, const Identity& me) {
+    std::string text =
+        "snapshots are taken by the steward of the leading member, and this request "
+        "could not be passed on to it: " +
+        why.message;
+    if (why.code == Code::unavailable || why.code == Code::timeout) {
+        text +=
+            "; a majority of the members has to run: see which does not with `kubectl get "
+            "etcdmembers -n " +
+            me.ns + "` (Etcd " + me.etcd + "), and ask again when one of them leads";
+    }
+    return text;
+}
+
 Result<HttpResponse> pass_on(Call& call,
                              Exchange& exchange,
                              const Member& member,
@@ -185,7 +200,8 @@ void forward_to_leader(Call& call,
     }
     const auto answer = pass_on(call, exchange, member, access, files);
     if (!answer) {
-        return refuse(exchange, 405, "LeaderNotReached", answer.error().message);
+        return refuse(
+            exchange, 405, "LeaderNotReached", not_reached(answer.error(), member.identity()));
     }
     const json::View type = json::View(answer.value().headers)["content-type"];
     exchange.respond(

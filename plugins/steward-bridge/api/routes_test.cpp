@@ -336,6 +336,11 @@ TEST_F(Api, WhatCannotBePassedOnIs405) {
     cluster.leader = 99;
     EXPECT_EQ(ask("snapshot-full").status, 405);
     EXPECT_EQ(reason(ask("snapshot-full")), "LeaderNotReached") << "no leader";
+    for (const char* const told : {"taken by the steward of the leading member",
+                                   "the cluster has no leader now",
+                                   "`kubectl get etcdmembers -n "}) {
+        EXPECT_NE(ask("snapshot-full").body.find(told), std::string::npos) << told;
+    }
     cluster.leader = 1;
     EXPECT_EQ(reason(ask("snapshot-full")), "LeaderNotReached") << "its steward does not answer";
     cluster.other = {CAPSTAN_OK, 503, json::object(), R"({"health":false})"};

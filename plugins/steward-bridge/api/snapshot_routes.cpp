@@ -36,7 +36,9 @@ bool answered_elsewhere(const ApiParts& parts, Call& call, Exchange& exchange) {
             refuse(exchange,
                    405,
                    "NoStore",
-                   "this cluster has no backup store; set spec.backup.store of its Etcd");
+                   "Etcd " + parts.member->identity().ns + "/" + parts.member->identity().etcd +
+                       " has no backup store, so no snapshot can be taken; set its "
+                       "spec.backup.store");
             return true;
         case SnapshotAccess::State::elsewhere:
             forward_to_leader(call, exchange, *parts.member, *parts.access, parts.peer_tls);
