@@ -21,6 +21,15 @@ constexpr const char* kJsonVariable = "AWS_APPLICATION_CREDENTIALS_JSON";
 constexpr const char* kDirectoryVariable = "AWS_APPLICATION_CREDENTIALS";
 constexpr std::size_t kSseKeyBytes = 32;
 
+// The field of the Etcd that names the Secret with the credentials; "" where no steward in a pod
+// runs, and directories and variables are what the caller knows.
+std::string secret_field(const Environment& environment) {
+    const std::string etcd = environment("CAPSTAN_ETCD_NAME");
+    return etcd.empty()
+               ? ""
+               : "spec.backup.store.secretRef of Etcd " + environment("POD_NAMESPACE") + "/" + etcd;
+}
+
 // Fields by the names of the JSON form.
 struct Form {
     std::string origin;
@@ -42,8 +51,14 @@ std::string trimmed(std::string_view text) {
     return std::string(text.substr(first, last == std::string_view::npos ? 0 : last + 1 - first));
 }
 
-Result<std::vector<std::string>> names_in(const std::string& directory) {
+Result<std::vector<std::string>> names_in(const std::string& directory, const std::string& secret) {
     DIR* const folder = ::opendir(directory.c_str());
+    if (folder == nullptr && !secret.empty()) {
+        return fail(errno == EACCES ? Code::forbidden : Code::not_found,
+                    "the Secret with the credentials of the store is not mounted; name one that "
+                    "exists in " +
+                        secret);
+    }
     if (folder == nullptr) {
         return fail(errno == EACCES ? Code::forbidden : Code::not_found,
                     "credentials directory " + directory +
@@ -85,14 +100,17 @@ Result<Form> read_json(const std::string& path) {
     return form;
 }
 
-Result<Form> read_directory(const std::string& directory) {
-    CAPSTAN_TRY(const auto names, names_in(directory));
+Result<Form> read_directory(const std::string& directory, const std::string& secret) {
+    CAPSTAN_TRY(const auto names, names_in(directory, secret));
     const auto file = std::find_if(
         names.begin(), names.end(), [](const auto& name) { return name.ends_with(".json"); });
     if (file != names.end()) {
-        return read_json(directory + "/" + *file);
+        CAPSTAN_TRY(Form form, read_json(directory + "/" + *file));
+        form.origin = secret.empty() ? form.origin : "key " + *file + " of the Secret in " + secret;
+        return form;
     }
-    Form form{"directory " + directory, {}};
+    Form form{secret.empty() ? "directory " + directory : "the Secret in " + secret, {}};
+    const std::string item = secret.empty() ? "file" : "key";
     constexpr std::array known{"region",
                                "accessKeyID",
                                "secretAccessKey",
@@ -119,13 +137,13 @@ Result<Form> read_directory(const std::string& directory) {
         form.fields["tokenPath"] = directory + "/token";
     }
     if (form.get("region").empty()) {
-        return form.wrong("the file \"region\" is missing");
+        return form.wrong("the " + item + " \"region\" is missing");
     }
     if ((form.get("accessKeyID").empty() || form.get("secretAccessKey").empty()) &&
         (form.get("roleARN").empty() || form.get("tokenPath").empty())) {
-        return form.wrong(
-            "either the files \"accessKeyID\" and \"secretAccessKey\" or \"roleARN\" and \"token\" "
-            "are needed");
+        return form.wrong("either the " + item +
+                          "s \"accessKeyID\" and \"secretAccessKey\" or \"roleARN\" and "
+                          "\"token\" are needed");
     }
     return form;
 }
@@ -195,6 +213,7 @@ Result<void> check_checksum_words(const Form& form) {
 }
 
 Result<S3Settings> settings_of(const Form& form, const Environment& environment) {
+    const std::string secret = secret_field(environment);
     S3Settings out;
     out.origin = form.origin;
     const auto first = [](std::initializer_list<std::string> values) {
@@ -208,7 +227,9 @@ Result<S3Settings> settings_of(const Form& form, const Environment& environment)
     out.region =
         first({form.get("region"), environment("AWS_REGION"), environment("AWS_DEFAULT_REGION")});
     if (out.region.empty()) {
-        return form.wrong("no region; set \"region\" there, or AWS_REGION");
+        return form.wrong(secret.empty()
+                              ? "no region; set \"region\" there, or AWS_REGION"
+                              : "no region; set the key \"region\" of the Secret in " + secret);
     }
     out.keys = {form.get("accessKeyID"), form.get("secretAccessKey"), form.get("sessionToken")};
     out.role_arn = form.get("roleARN");
@@ -216,8 +237,12 @@ Result<S3Settings> settings_of(const Form& form, const Environment& environment)
     out.session_name = first({environment("AWS_ROLE_SESSION_NAME"), "capstan-steward"});
     if (out.keys.access_key.empty() && (out.role_arn.empty() || out.token_path.empty())) {
         return form.wrong(
-            "no access key and no role; set AWS_APPLICATION_CREDENTIALS to the directory with the "
-            "credentials, or AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE");
+            secret.empty()
+                ? "no access key and no role; set AWS_APPLICATION_CREDENTIALS to the directory "
+                  "with the credentials, or AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE"
+                : "no access key and no role; name a Secret with the keys region, accessKeyID and "
+                  "secretAccessKey, or roleARN and token, in " +
+                      secret);
     }
     if (!out.keys.access_key.empty() && out.keys.secret_key.empty()) {
         return form.wrong("an access key without its secret key");
@@ -255,7 +280,7 @@ Result<S3Settings> load_s3_settings(const Environment& environment, std::string_
     if (!file.empty()) {
         CAPSTAN_TRY(form, read_json(file));
     } else if (!directory.empty()) {
-        CAPSTAN_TRY(form, read_directory(directory));
+        CAPSTAN_TRY(form, read_directory(directory, secret_field(environment)));
     } else {
         form = read_environment(environment);
     }

@@ -147,6 +147,36 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{"json_number", "x.json", R"({"region":1})", "\"region\" is no text"}),
     [](const auto& row) { return row.param.name; });
 
+// Nobody who reads a condition has the pod's directories and variables.
+TEST_F(S3SettingsTest, AStewardInAPodNamesTheSecretAndItsKeys) {
+    constexpr const char* kField = "spec.backup.store.secretRef of Etcd shop/main";
+    variables["CAPSTAN_ETCD_NAME"] = "main";
+    variables["POD_NAMESPACE"] = "shop";
+    variables["AWS_APPLICATION_CREDENTIALS"] = directory;
+    const auto refused = [&](const std::string& what) {
+        const auto got = load();
+        ASSERT_FALSE(got);
+        const std::string& said = got.error().message;
+        EXPECT_NE(said.find(kField), std::string::npos) << said;
+        EXPECT_NE(said.find(what), std::string::npos) << said;
+        EXPECT_EQ(said.find(directory), std::string::npos) << said;
+        EXPECT_EQ(said.find("AWS_"), std::string::npos) << said;
+    };
+    refused("the key \"region\" is missing");
+    put("region", "eu-1");
+    put("accessKeyID", "key");
+    refused("the keys \"accessKeyID\" and \"secretAccessKey\"");
+    put("secretAccessKey", "secret");
+    STORE_OK(load());
+    EXPECT_EQ(load().value().origin, std::string("the Secret in ") + kField);
+    variables["AWS_APPLICATION_CREDENTIALS"] = directory + "/none";
+    refused("is not mounted");
+    variables.erase("AWS_APPLICATION_CREDENTIALS");
+    refused("set the key \"region\"");
+    variables["AWS_REGION"] = "eu-1";
+    refused("name a Secret with the keys");
+}
+
 TEST_F(S3SettingsTest, CustomersKeyIsTakenAsItIsOrInBase64) {
     put("region", "eu-1");
     put("accessKeyID", "key");
