@@ -2,6 +2,7 @@
 
 #include "plugins/steward-bridge/data/data_aside.hpp"
 #include "plugins/steward-bridge/restore/store_objects.hpp"
+#include "plugins/steward-bridge/restore/stored_owner.hpp"
 #include "plugins/steward-bridge/store/host_transport.hpp"
 #include "plugins/steward-bridge/store/store_config.hpp"
 #include "plugins/steward-bridge/stream/host_digest.hpp"
@@ -51,6 +52,29 @@ bool holds_backups(const SnapshotListing& listing) {
            });
 }
 
+// A prefix that another Etcd writes to, by mistake of either, would give this one its data.
+StoreLook judge_owner(OpenedStore& opened, const Identity& identity) {
+    const std::string& prefix = opened.config.prefix;
+    const auto owner = read_owner(*opened.store, prefix);
+    if (!owner) {
+        return {StartFacts::Store::unreachable, owner.error().message};
+    }
+    const PrefixOwner me{
+        identity.ns, identity.etcd, {}, {}};  // a namesake's are its own, from before
+    if (!owner.value() || kinship(me, *owner.value()) != Kinship::stranger) {
+        return {StartFacts::Store::has_backups, {}};
+    }
+    return {StartFacts::Store::foreign,
+            "the backups below prefix \"" + prefix + "\" of " + opened.store->describe() +
+                " are those of " + owner.value()->described() +
+                ", whose data a restoration would bring; remedy: set spec.backup.store.prefix of "
+                "Etcd " +
+                identity.ns + "/" + identity.etcd +
+                " to a prefix of its own, or, when that Etcd is gone and this one takes its "
+                "place, remove " +
+                owner_key(prefix) + " from the store"};
+}
+
 // The unpacked base and the new database are both at least as large as the base is stored.
 Result<void> check_room(const SnapshotListing& listing, const std::string& data_directory) {
     const auto chosen = choose_history(listing);  // what is wrong with it restore() tells
@@ -84,7 +108,10 @@ json::Value store_of(const json::Value& backup, const json::Value& plugin_config
     return json::View(store)["provider"].string_or("").empty() ? json::Value() : store;
 }
 
-StoreLook look_at_store(Call& call, const json::Value& store, const PodMap& map) {
+StoreLook look_at_store(Call& call,
+                        const json::Value& store,
+                        const PodMap& map,
+                        const Identity& identity) {
     if (store.is_null()) {
         return {};
     }
@@ -96,9 +123,10 @@ StoreLook look_at_store(Call& call, const json::Value& store, const PodMap& map)
     if (!listing) {
         return {StartFacts::Store::unreachable, listing.error().message};
     }
-    return {
-        holds_backups(listing.value()) ? StartFacts::Store::has_backups : StartFacts::Store::empty,
-        {}};
+    if (!holds_backups(listing.value())) {
+        return {StartFacts::Store::empty, {}};
+    }
+    return judge_owner(*opened.value(), identity);
 }
 
 Result<RestoreReport> restore_member(Call& call,

@@ -24,10 +24,13 @@ using BeforePublishing = std::function<Result<void>(const std::string& made)>;
 
 struct StoreLook {
     StartFacts::Store store{StartFacts::Store::none};
-    std::string problem;  // for unreachable
+    std::string problem;  // for unreachable and foreign
 };
 // `store`: of store_of().
-StoreLook look_at_store(Call& call, const json::Value& store, const PodMap& map);
+StoreLook look_at_store(Call& call,
+                        const json::Value& store,
+                        const PodMap& map,
+                        const Identity& identity);
 
 // Makes `data_directory` for one member under `peer_urls`. What it holds stays until all of the new
 // data is on the disk; then `before_publishing` (of RestoreOptions) moves it away. Errors: of

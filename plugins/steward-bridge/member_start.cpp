@@ -205,8 +205,11 @@ bool MemberStart::gather(Look& look, bool learner_mark) {
                      "the last snapshots of the etcd that ran so far are still being stored");
             return false;
         }
-        const StoreLook store = look_at_store(
-            look.call, store_of(look.configuration.backup, member_.plugin_config()), look.map);
+        const StoreLook store =
+            look_at_store(look.call,
+                          store_of(look.configuration.backup, member_.plugin_config()),
+                          look.map,
+                          member_.identity());
         facts.store = store.store;
         facts.store_problem = store.problem;
     }

@@ -7,6 +7,8 @@ using List = StartFacts::List;
 using State = DataDirectory::State;
 using Store = StartFacts::Store;
 
+constexpr const char* kHeldByAnother = "StoreHeldByAnotherEtcd";
+
 std::string describe(const StartFacts& facts) {
     if (facts.data.state == State::missing) {
         return "the data directory is missing";
@@ -59,6 +61,8 @@ StartDecision decide_alone(const StartFacts& facts) {
             return {StartDo::wait,
                     "StoreUnreachable",
                     what + ", and the backup store cannot be read: " + facts.store_problem};
+        case Store::foreign:
+            return {StartDo::wait, kHeldByAnother, what + ", and " + facts.store_problem};
         case Store::empty:
             return {StartDo::fail,
                     "NoBackups",
@@ -92,6 +96,11 @@ StartDecision decide_first_start(const StartFacts& facts) {
                     "the backup store cannot be read, so it is not known whether this cluster has "
                     "to be restored: " +
                         facts.store_problem};
+        case Store::foreign:
+            return {
+                StartDo::wait,
+                kHeldByAnother,
+                "this member would begin with the data of another Etcd: " + facts.store_problem};
         case Store::has_backups: break;
     }
     if (facts.first && facts.replicas > 1 && !facts.other_ran.empty()) {

@@ -29,8 +29,14 @@ struct StartFacts {
     bool quorum_without_me{false};
     DataDirectory data;
     OwnerVerdict owner;
-    enum class Store : std::uint8_t { none, unreachable, empty, has_backups } store{Store::none};
-    std::string store_problem;  // for unreachable
+    enum class Store : std::uint8_t {
+        none,
+        unreachable,
+        empty,
+        has_backups,
+        foreign,  // has backups, of another Etcd
+    } store{Store::none};
+    std::string store_problem;  // for unreachable and foreign
     std::int64_t replicas{1};
     bool first{true};  // ordinal 0: the one that restores a cluster of several
     // The member whose lease has a holder, so that the cluster ran; "": none. Looked at only where

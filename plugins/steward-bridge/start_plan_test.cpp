@@ -220,6 +220,14 @@ INSTANTIATE_TEST_SUITE_P(
             1,
             StartDo::wait,
             "StoreUnreachable"},
+        Row{"lost_backups_of_another",
+            true,
+            kGone,
+            kMissing,
+            Store::foreign,
+            1,
+            StartDo::wait,
+            "StoreHeldByAnotherEtcd"},
         Row{"damaged_with_backups",
             true,
             kGone,
@@ -315,6 +323,14 @@ INSTANTIATE_TEST_SUITE_P(
             3,
             StartDo::wait,
             "StoreUnreachable"},
+        Row{"one_with_backups_of_another",
+            false,
+            kGone,
+            kMissing,
+            Store::foreign,
+            1,
+            StartDo::wait,
+            "StoreHeldByAnotherEtcd"},
         Row{"one_with_backups",
             false,
             kGone,
@@ -401,8 +417,11 @@ void for_all_facts(const Visit& visit) {
                                          State::invalid,
                                          State::in_use,
                                          State::unreadable}) {
-                    for (const Store store :
-                         {Store::none, Store::unreachable, Store::empty, Store::has_backups}) {
+                    for (const Store store : {Store::none,
+                                              Store::unreachable,
+                                              Store::empty,
+                                              Store::has_backups,
+                                              Store::foreign}) {
                         for (const std::int64_t replicas : {1, 3}) {
                             for (const Owner owner : {Owner::unknown,
                                                       Owner::mine,
@@ -475,7 +494,7 @@ TEST(StartPlan, LooksAtTheStoreWheneverTheDecisionHangsOnIt) {
             return;
         }
         for (const Store other :
-             {Store::none, Store::unreachable, Store::empty, Store::has_backups}) {
+             {Store::none, Store::unreachable, Store::empty, Store::has_backups, Store::foreign}) {
             StartFacts changed = facts;
             changed.store = other;
             EXPECT_EQ(decide_start(changed).what, decide_start(facts).what);

@@ -19,7 +19,7 @@ import time
 import unittest
 import urllib.error
 
-from local_cluster import CAPSTAN, b64, gateway, wait_for
+from local_cluster import CAPSTAN, DRUID, b64, gateway, wait_for
 from member_cases import Members
 from real_etcd import Etcd, free_ports, remove
 
@@ -283,6 +283,44 @@ class OneMember(unittest.TestCase):
         fulls = [name for name in backed.names() if name.startswith("Full-")]
         self.assertEqual(len(fulls), 1, backed.names())
 
+    def test_a_second_etcd_on_the_prefix_neither_begins_with_its_data_nor_stores_there(self):
+        backed = Backed(1, sorted(ETCD)[-1])
+        self.addCleanup(backed.close)
+        backed.start()
+        writes = Writes(backed, random.Random(SEED + 2))
+        writes.run(20)
+        backed.check(self)
+        store = {"provider": "Local", "container": BUCKET, "prefix": "default/main"}
+        etcds = f"{DRUID}/namespaces/default/etcds"
+        other = {"apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "Etcd", "metadata": {"name": "other", "namespace": "default"},
+                 "spec": {"replicas": 1, "labels": {"app": "other"}, "etcd": {}, "backup": {"deltaSnapshotPeriod": "2s", "store": store}}}
+        status, answer = backed.cluster.api().request("POST", etcds, other)
+        self.assertEqual(status, 201, answer)
+
+        def condition(kind, reason):
+            said = backed.cluster.condition("other-0", kind)
+            return said if said.get("reason") == reason else None
+
+        def prefix(name):
+            status, answer = backed.cluster.api().request("PATCH", f"{etcds}/other", {"spec": {"backup": {"store": {"prefix": name}}}},
+                                                          "application/merge-patch+json")
+            self.assertEqual(status, 200, answer)
+
+        held = "StoreHeldByAnotherEtcd"
+        said = wait_for("a start that is refused", lambda: condition("Initialized", held))
+        self.assertIn("are those of Etcd default/main (uid ", said["message"])
+        self.assertIn("set spec.backup.store.prefix of Etcd default/other", said["message"])
+        prefix("default/other")
+        wait_for("backups of its own", lambda: list(backed.store.glob("default/other/v2/Full-*")), 180)
+        prefix("default/main")
+        said = wait_for("backups that are refused", lambda: condition("SnapshotsTaken", held), 180)
+        self.assertIn("are those of Etcd default/main (uid ", said["message"])
+        before = len([name for name in backed.names() if name.startswith("Full-")])
+        writes.run(20)
+        backed.check(self)
+        self.assertEqual(len([name for name in backed.names() if name.startswith("Full-")]), before, backed.names())
+        prefix("default/other")
+        wait_for("the end of the condition", lambda: not backed.cluster.condition("other-0", "SnapshotsTaken"), 180)
 
     def test_what_only_the_steward_holds_survives_the_data(self):
         backed = Backed(1, sorted(ETCD)[-1], period="30s", collection="1m")

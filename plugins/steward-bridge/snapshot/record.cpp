@@ -1,5 +1,7 @@
 #include "plugins/steward-bridge/snapshot/record.hpp"
 
+#include "plugins/steward-bridge/snapshot/owner.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -267,6 +269,9 @@ SnapshotListing read_listing(const std::vector<ListedObject>& objects) {
             mark->version = object.version_id.value_or(std::string());
             mark->immutable_until = object.immutable_until;
             listing.marks.push_back(std::move(*mark));
+            continue;
+        }
+        if (is_owner_key(object.key)) {
             continue;
         }
         auto record = parse_snapshot_key(object.key);

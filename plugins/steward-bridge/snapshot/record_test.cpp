@@ -1,5 +1,7 @@
 #include "plugins/steward-bridge/snapshot/record.hpp"
 
+#include "plugins/steward-bridge/snapshot/owner.hpp"
+
 #include <gtest/gtest.h>
 
 namespace capstan::steward {
@@ -237,6 +239,7 @@ TEST(Listing, TellsWhatItSkips) {
         {.key = history_key("p", 100, at(80))},
         {.key = "p/capstan/history-100-20"},
         {.key = "p/capstan/history-100"},
+        {.key = owner_key("p")},
     });
     ASSERT_EQ(listing.snapshots.size(), 1u);
     EXPECT_EQ(listing.snapshots[0].bytes, 77u);

@@ -59,6 +59,10 @@ Result<MonotonicTime> SnapshotEngine::step() {
     CAPSTAN_TRY(parts_.guard());
     take_asks();
     const Moment now = moment();
+    CAPSTAN_TRY(const bool ours, keep_claim());
+    if (!ours) {
+        return now.mono;
+    }
     plan_.follow_clock(now, parts_.pace.chance());
     const Action action = plan_.next(now);
     if (action.step == Step::wait) {
@@ -94,7 +98,9 @@ Result<void> SnapshotEngine::failed(std::string_view what, const Error& error) {
     CAPSTAN_TRY(parts_.guard());
     parts_.metrics.failed(error.code);
     const std::string message = std::string(what) + ": " + error.message;
-    parts_.face.publish(SnapshotterState::failing, "SnapshotFailed", message);
+    const bool refused = parts_.claim != nullptr && parts_.claim->refused();
+    parts_.face.publish(
+        SnapshotterState::failing, refused ? "StoreHeldByAnotherEtcd" : "SnapshotFailed", message);
     if (message != last_problem_) {
         last_problem_ = message;
         parts_.log(LogLevel::warn, "snapshots are in trouble", {{"error", message}});
@@ -105,6 +111,12 @@ Result<void> SnapshotEngine::failed(std::string_view what, const Error& error) {
 Guard SnapshotEngine::guard_until(MonotonicTime deadline) const {
     return [this, deadline]() -> Result<void> {
         CAPSTAN_TRY(parts_.guard());
+        if (parts_.claim != nullptr) {
+            const auto kept = parts_.claim->keep(parts_.now());
+            if (!kept && kept.error().code == Code::conflict) {
+                return kept;
+            }
+        }
         if (parts_.now() >= deadline) {
             return fail(Code::timeout, "it took longer than snapshotTimeout allows");
         }
@@ -142,16 +154,49 @@ Result<bool> SnapshotEngine::verify_newest(const StoredChain& chain) {
     return whole.has_value();
 }
 
-Result<void> SnapshotEngine::look() {
-    const auto listing = parts_.vault.list();
-    if (!listing) {
-        return look_failed("reading the store", listing.error());
+Result<bool> SnapshotEngine::keep_claim() {
+    StoreClaim* const claim = parts_.claim;
+    // Between a refusal and the next look nothing is kept.
+    if (claim == nullptr || !(claim->held() || (claim->refused() && plan_.has_looked()))) {
+        return true;
     }
+    const auto kept = claim->keep(parts_.now());
+    if (kept || kept.error().code != Code::conflict) {
+        return true;  // a store that cannot be read tells nothing; the next upload says so
+    }
+    watch_.reset();
+    sealed_.reset();
+    CAPSTAN_TRY(look_failed("keeping the store", kept.error()));
+    return false;
+}
+
+// Whose the prefix is comes first: a stranger's backups are none of this cluster.
+Result<StoredChain> SnapshotEngine::look_at_store() {
+    WallTime since{};
+    if (parts_.claim != nullptr) {
+        const auto after = [this]() -> Result<WallTime> {
+            CAPSTAN_TRY(const SnapshotListing listing, parts_.vault.list());
+            return next_history_since(listing, parts_.pace.wall_now());
+        };
+        CAPSTAN_TRY(since, parts_.claim->acquire(parts_.now(), after));
+    }
+    CAPSTAN_TRY(const SnapshotListing listing, parts_.vault.list());
+    StoredChain chain = stored_chain(listing);
+    chain.foreign = chain.full && chain.full->created < since;
+    chain.newest = std::max(chain.newest, since);
+    return chain;
+}
+
+Result<void> SnapshotEngine::look() {
+    auto stored = look_at_store();
+    if (!stored) {
+        return look_failed("reading the store", stored.error());
+    }
+    StoredChain chain = std::move(stored).value();
     const auto head = parts_.etcd.head(true);
     if (!head) {
         return look_failed("asking etcd for its revision", head.error());
     }
-    StoredChain chain = stored_chain(listing.value());
     const auto noted =
         parts_.left_history ? parts_.left_history() : Result<std::string>(std::string());
     if (!noted) {
@@ -168,6 +213,12 @@ Result<void> SnapshotEngine::look() {
         }
     }
     StoredChain present = chain;
+    if (chain.foreign) {
+        present = {};
+        present.history = chain.history;
+        present.since = chain.since;
+        present.newest = chain.newest;
+    }
     if (is_set_back(chain, head.value().revision, left)) {
         const auto begun = begin_history(head.value(), present);
         if (!begun) {

@@ -8,6 +8,7 @@
 #include "plugins/steward-bridge/snapshotter/metrics.hpp"
 #include "plugins/steward-bridge/snapshotter/plan.hpp"
 #include "plugins/steward-bridge/snapshotter/snapshotter.hpp"
+#include "plugins/steward-bridge/snapshotter/store_claim.hpp"
 #include "plugins/steward-bridge/snapshotter/vault.hpp"
 
 #include <functional>
@@ -44,6 +45,7 @@ struct EngineParts {
     // The history this etcd's data has left when it was restored; "": none, or not known.
     std::function<Result<std::string>()> left_history{};
     std::function<void()> forget_left_history{};  // another one goes on by now
+    StoreClaim* claim{nullptr};                   // whose the prefix is; borrowed
 };
 
 class SnapshotEngine {
@@ -65,7 +67,10 @@ private:
     Moment moment() const { return {parts_.now(), parts_.pace.wall_now()}; }
     void take_asks();
     Result<void> carry_out(const Action& action);
+    // False: the prefix is another Etcd's by now, and this term stores nothing more in it.
+    Result<bool> keep_claim();
     Result<void> look();
+    Result<StoredChain> look_at_store();
     Result<void> look_failed(std::string_view what, const Error& error);
     Result<bool> verify_newest(const StoredChain& chain);
     // Nothing of `chain` is continued: it becomes that of a new history, without anything yet.

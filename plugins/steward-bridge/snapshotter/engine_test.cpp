@@ -46,7 +46,8 @@ protected:
                         },
                         [this](const SnapshotFacts&) { ++confirmed; },
                         [this] { return left; },
-                        [this] { left.clear(); }},
+                        [this] { left.clear(); },
+                        claim},
             config,
             Schedule::parse(config.schedule).value());
     }
@@ -104,6 +105,7 @@ protected:
     int confirmed{0};
     std::string left;  // what the data directory says
     bool over{false};
+    StoreClaim* claim{nullptr};
     std::unique_ptr<SnapshotEngine> engine;
 };
 

@@ -59,6 +59,7 @@ std::string_view to_string(FullReason reason) noexcept {
         case FullReason::overdue: return "Overdue";
         case FullReason::gap: return "GapInChain";
         case FullReason::rolled_back: return "RevisionBelowChain";
+        case FullReason::taken_over: return "PrefixTakenOver";
         case FullReason::compacted: return "Compacted";
         case FullReason::other_tools: return "RevisionTooLargeForOtherTools";
     }
@@ -79,6 +80,9 @@ FullReason why_full(const StoredChain& chain,
     }
     if (!chain.full) {
         return FullReason::no_full;
+    }
+    if (chain.foreign) {
+        return FullReason::taken_over;
     }
     if (chain.full->final) {
         return FullReason::after_final;
@@ -108,6 +112,7 @@ bool SnapshotPlan::chain_broken() const {
         case FullReason::no_full:
         case FullReason::gap:
         case FullReason::rolled_back:
+        case FullReason::taken_over:
         case FullReason::compacted: return true;
         default: return false;
     }

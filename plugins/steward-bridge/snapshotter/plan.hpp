@@ -24,6 +24,7 @@ struct StoredChain {
     // There are deltas behind a gap, or something nobody here can read, or names that contradict
     // each other.
     bool gap{false};
+    bool foreign{false};  // all of it is of another Etcd, which had this prefix before
     std::string history;  // its name
     WallTime since{};     // what belongs to it is created from here on
     WallTime newest{};    // when the last of it was made, a full and a second
@@ -42,6 +43,7 @@ enum class FullReason : std::uint8_t {
     overdue,      // a time of the schedule has passed without one
     gap,
     rolled_back,  // etcd stands before what is stored, or was restored so: another history
+    taken_over,   // what is stored is of another Etcd
     compacted,    // etcd no longer has what is not stored yet
     other_tools,  // a delta holds a revision that existing tools cannot restore
 };

@@ -17,6 +17,7 @@
 namespace capstan::steward {
 namespace {
 
+constexpr std::string_view kMemberGk = "druid.gardener.cloud/EtcdMember";
 constexpr std::chrono::seconds kStoreRetry{10};
 constexpr std::chrono::milliseconds kSyncPeriod{250};
 constexpr std::chrono::seconds kSyncPatience{10};
@@ -162,6 +163,24 @@ Result<std::unique_ptr<ObjectStore>> SnapshotService::open_store_of(const Snapsh
     return open_store(config.store, parts);
 }
 
+// As far as it is known: without an EtcdMember by name alone.
+PrefixOwner SnapshotService::owner(Call& call) {
+    const Identity& me = member_.identity();
+    PrefixOwner owner{me.ns, me.etcd, {}, {}};
+    const MonotonicTime patience = call.now() + kSyncPatience;
+    auto object = call.cache().get_value(kMemberGk, me.member_key());
+    while (!object && object.error().code == Code::unavailable && call.now() < patience &&
+           wait(call, call.now() + kSyncPeriod)) {
+        object = call.cache().get_value(kMemberGk, me.member_key());
+    }
+    api::ObjectMeta meta;
+    if (object && api::decode(json::View(object.value())["metadata"], meta)) {
+        owner.uid = meta.controller_uid();
+    }
+    owner.cluster = member_.status().value_or(EtcdStatus()).cluster_id;
+    return owner;
+}
+
 // One term: ends with a change of role or configuration, or with the steward.
 Result<void> SnapshotService::lead(Call& call, const Snapshotter::Orders& orders) {
     const SnapshotterConfig& config = *orders.config;
@@ -177,8 +196,14 @@ Result<void> SnapshotService::lead(Call& call, const Snapshotter::Orders& orders
         return ok();
     }
     GatewayClient etcd(call, orders.etcd, config);
-    Vault vault(
-        {*store.value(), digests_, pace, config.store.prefix, member_.identity().member, process_});
+    StoreClaim claim({*store.value(), pace, config.store.prefix, owner(call), process_});
+    Vault vault({*store.value(),
+                 digests_,
+                 pace,
+                 config.store.prefix,
+                 member_.identity().member,
+                 process_,
+                 [&claim] { return claim.still_ours(); }});
     CAPSTAN_TRY(Schedule schedule, Schedule::parse(config.schedule));
     bool closing = false;
     const Guard guard = [this, &call, &closing, term = orders.term]() -> Result<void> {
@@ -205,7 +230,8 @@ Result<void> SnapshotService::lead(Call& call, const Snapshotter::Orders& orders
                                leases_.renew(call, member_.identity().ns, config, facts);
                            },
                            [&] { return left_history(orders.etcd.data_directory); },
-                           [&] { forget_left_history(orders.etcd.data_directory); }},
+                           [&] { forget_left_history(orders.etcd.data_directory); },
+                           &claim},
                           config,
                           std::move(schedule));
     while (true) {

@@ -6,6 +6,7 @@
 #include "plugins/steward-bridge/snapshotter/leases.hpp"
 #include "plugins/steward-bridge/snapshotter/metrics.hpp"
 #include "plugins/steward-bridge/snapshotter/snapshotter.hpp"
+#include "plugins/steward-bridge/snapshotter/store_claim.hpp"
 #include "plugins/steward-bridge/store/store.hpp"
 #include "plugins/steward-bridge/stream/host_digest.hpp"
 
@@ -36,6 +37,7 @@ private:
     Result<ReadOrders> read_orders(Call& call) const;
     void look_at_orders(Call& call);  // at most every kOrdersPeriod
     void report();
+    PrefixOwner owner(Call& call);
     Result<void> lead(Call& call, const Snapshotter::Orders& orders);
     Result<std::unique_ptr<ObjectStore>> open_store_of(const SnapshotterConfig& config,
                                                        Transport& transport,

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 namespace capstan::steward {
 namespace {
@@ -96,6 +98,28 @@ TEST_F(ServiceTest, TakesAFullIntoTheConfiguredStoreAndReportsIt) {
     const BackupReport report = member.backup_report();
     ASSERT_TRUE(report.snapshots);
     EXPECT_EQ(report.snapshots->last_full->end_revision, 7);
+}
+
+// Its name alone would take an Etcd of another Kubernetes cluster for the same.
+TEST_F(ServiceTest, SaysWhoseThePrefixIsByTheUidOfItsEtcd) {
+    put_configuration(local_store());
+    host.put({{"apiVersion", "druid.gardener.cloud/v1alpha1"},
+              {"kind", "EtcdMember"},
+              {"metadata",
+               {{"namespace", "ns"},
+                {"name", "main-0"},
+                {"ownerReferences",
+                 json::list({{{"apiVersion", "druid.gardener.cloud/v1alpha1"},
+                              {"kind", "Etcd"},
+                              {"name", "main"},
+                              {"uid", "uid-of-main"},
+                              {"controller", true}}})}}}});
+    face.on_role(Role::leader);
+    run(seconds(3));
+    std::ifstream file(directory + "/ns/main/capstan/owner");
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_NE(text.find(R"("uid":"uid-of-main")"), std::string::npos) << text;
+    EXPECT_NE(text.find(R"("namespace":"ns")"), std::string::npos) << text;
 }
 
 TEST_F(ServiceTest, WhenEtcdStartsAnewStoresWhatItHoldsThenNothingMore) {

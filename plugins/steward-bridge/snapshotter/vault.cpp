@@ -200,9 +200,11 @@ Result<FullTaken> Vault::take_full(EtcdClient& etcd, const FullWish& wish, const
     CAPSTAN_TRY(copy(checked, *packed));
     CAPSTAN_TRY(still_leads(etcd));
     CAPSTAN_TRY(guard());
+    CAPSTAN_TRY(still_ours());
     CAPSTAN_TRY(packed->finish());
     taken.database_bytes = checked.payload_bytes();
     CAPSTAN_TRY(read_back(record, taken.database_bytes, guard));
+    CAPSTAN_TRY(take_back_unless(still_ours(), record));
     return taken;
 }
 
@@ -214,6 +216,18 @@ void Vault::name(SnapshotRecord& record) const {
         record.created += std::chrono::seconds(1);
         record.name = snapshot_name(record);
     }
+}
+
+// What appeared after somebody else took over.
+Result<void> Vault::take_back_unless(Result<void> held, const SnapshotRecord& record) {
+    if (!held && held.error().code == Code::conflict) {
+        damaged_.insert(record.key());
+        const auto removed = remove(record);
+        if (!removed) {
+            return fail(with_context(removed.error(), held.error().message));
+        }
+    }
+    return held;
 }
 
 Result<HistoryMark> Vault::begin_history(std::int64_t head, const Guard& guard) {
@@ -239,18 +253,12 @@ Result<void> Vault::write(const SealedDelta& delta,
         CAPSTAN_TRY(sink->write(bytes_of(piece)));
     }
     CAPSTAN_TRY(guard());
+    CAPSTAN_TRY(still_ours());
     CAPSTAN_TRY(still_holds(claim));
     CAPSTAN_TRY(sink->finish());
     CAPSTAN_TRY(read_back(record, delta.payload_bytes, guard));
-    auto held = still_holds(claim);
-    if (!held && held.error().code == Code::conflict) {
-        damaged_.insert(record.key());
-        const auto removed = remove(record);
-        if (!removed) {
-            return fail(with_context(removed.error(), held.error().message));
-        }
-    }
-    return held;
+    CAPSTAN_TRY(take_back_unless(still_ours(), record));
+    return take_back_unless(still_holds(claim), record);
 }
 
 Result<DeltaStored> Vault::store_delta(const SealedDelta& delta,

@@ -37,6 +37,8 @@ struct VaultParts {
     std::string prefix;     // of the store, without the layout
     std::string member;     // this steward's, written into fences
     std::string process{};  // tells it from an earlier or later one of this member
+    // Fails when the prefix is another Etcd's; asked right before an object appears, and after.
+    Guard still_ours{};
 };
 
 struct FullWish {
@@ -106,6 +108,7 @@ private:
     std::string folder() const { return parts_.prefix.empty() ? "" : parts_.prefix + "/"; }
     // Where and under which name it is to be stored.
     void name(SnapshotRecord& record) const;
+    Result<void> still_ours() const { return parts_.still_ours ? parts_.still_ours() : ok(); }
     Result<SnapshotListing> list_all_of(bool excluded_too);
     Result<Claim> claim(const SnapshotRecord& record, const Claiming& claiming);
     Result<Claim> take_over(const std::string& key,
@@ -113,6 +116,7 @@ private:
                             const SnapshotListing& listing,
                             const Claiming& claiming);
     Result<void> still_holds(const Claim& claim);
+    Result<void> take_back_unless(Result<void> held, const SnapshotRecord& record);
     // Sets record.version_id and bytes.
     Result<void> read_back(SnapshotRecord& record, std::uint64_t payload_bytes, const Guard& guard);
     Result<void> write(const SealedDelta& delta,
