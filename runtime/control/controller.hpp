@@ -88,7 +88,7 @@ private:
     Result<void> add(const ObjectKey& key, const queue::AddOptions& options, bool refilling);
     void refill_after_overflow();
     void refill();
-    plugin::MapLookups lookups();
+    plugin::MapLookups lookups(plugin::MapRule::Kind kind) const;
     void scope_watches();
     // Stores of the primary kind: one, or one for each configured namespace.
     std::vector<std::shared_ptr<const cache::Store>> primary_stores() const;

@@ -249,7 +249,7 @@ void Controller::wake_keys(const WatchState& watch,
                            const json::Value* new_object,
                            bool forced) {
     const plugin::MappedKeys mapped =
-        plugin::map_keys(watch.watch->map, old_object, new_object, lookups());
+        plugin::map_keys(watch.watch->map, old_object, new_object, lookups(watch.watch->map.kind));
     if (mapped.truncated) {
         log_.warn("an event maps to too many keys; the rest is left to the resync",
                   {{"gvk", watch.spec.gvk.to_string()}, {"count", mapped.keys.size()}});
@@ -265,53 +265,6 @@ void Controller::wake_keys(const WatchState& watch,
         // a full queue is logged there and made good by the refill
         static_cast<void>(enqueue(key, options));
     }
-}
-
-plugin::MapLookups Controller::lookups() {
-    const auto keys_of = [](const std::vector<cache::ObjectPtr>& objects) {
-        std::vector<ObjectKey> keys;
-        keys.reserve(objects.size());
-        for (const cache::ObjectPtr& object : objects) {
-            keys.push_back(object->key());
-        }
-        return keys;
-    };
-    plugin::MapLookups result;
-    const auto stores = primary_stores();
-    result.by_field = [stores, keys_of](const GroupVersionKind&,
-                                        std::string_view field,
-                                        std::string_view value,
-                                        std::string_view ns) {
-        std::vector<ObjectKey> keys;
-        for (const auto& store : stores) {
-            for (ObjectKey& key : keys_of(store->by_index(
-                     {cache::IndexSpec::Kind::field, std::string(field)}, value, ns))) {
-                keys.push_back(std::move(key));
-            }
-        }
-        return keys;
-    };
-    result.all = [stores, keys_of](const GroupVersionKind&, std::string_view ns) {
-        std::vector<ObjectKey> keys;
-        for (const auto& store : stores) {
-            for (ObjectKey& key : keys_of(store->list({std::string(ns), nullptr}))) {
-                keys.push_back(std::move(key));
-            }
-        }
-        return keys;
-    };
-    result.primary_cluster_scoped = primary_cluster_scoped_;
-    return result;
-}
-
-std::vector<std::shared_ptr<const cache::Store>> Controller::primary_stores() const {
-    std::vector<std::shared_ptr<const cache::Store>> stores;
-    for (const auto& state : watches_) {
-        if (state->watch == watches_.front()->watch && state->handle != nullptr) {
-            stores.push_back(state->handle->store());
-        }
-    }
-    return stores;
 }
 
 std::vector<cache::ObjectPtr> Controller::primary_objects() const {
