@@ -296,7 +296,10 @@ CallHandle Client::remove(const GroupVersionKind& gvk,
     auto call = std::make_shared<UnaryCall>(
         state_, deadline_or(*state_, options.deadline, kCallTimeout), std::move(finished));
     call->start(gvk,
-                [verb, key, body = delete_body(options), conditional = !options.uid.empty()](
+                [verb,
+                 key,
+                 body = delete_body(options),
+                 conditional = !options.uid.empty() || !options.resource_version.empty()](
                     const Resource& resource) -> Result<RequestSpec> {
                     verb->resolved(resource);
                     CAPSTAN_TRY(std::string path, item_path(resource, key));

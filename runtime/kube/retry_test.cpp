@@ -178,6 +178,11 @@ TEST_F(RetryTest, WhatMayNotIsReported) {
     calls.push_back(client.remove(kLease, {"x", "a"}, conditional, note()));
     loop.run_for(1min);
     EXPECT_EQ(count("DELETE"), 3u) << "with a uid it cannot hit another object";
+    conditional.uid.clear();
+    conditional.resource_version = "7";
+    calls.push_back(client.remove(kLease, {"x", "a"}, conditional, note()));
+    loop.run_for(1min);
+    EXPECT_EQ(count("DELETE"), 5u) << "nor with the version";
 }
 
 TEST_F(RetryTest, CountsBytes) {

@@ -9,9 +9,9 @@ namespace capstan::net {
 
 namespace {
 
-// RFC 9110 9.2.2: may be sent again when nobody knows whether it arrived.
-bool is_idempotent(std::string_view method) noexcept {
-    for (const std::string_view known : {"GET", "HEAD", "PUT", "DELETE", "OPTIONS"}) {
+// RFC 9110 9.2.1: changes nothing, so it may be sent again when nobody knows whether it arrived.
+bool is_safe(std::string_view method) noexcept {
+    for (const std::string_view known : {"GET", "HEAD", "OPTIONS"}) {
         if (method == known) {
             return true;
         }
@@ -254,7 +254,7 @@ void ClientExchange::give_back() {
 
 bool ClientExchange::may_retry() const noexcept {
     return reused_ && !retried_ && !connection_->answered && !options_.body_follows &&
-           is_idempotent(request_.method);
+           is_safe(request_.method);
 }
 
 void ClientExchange::retry() {

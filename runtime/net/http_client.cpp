@@ -117,9 +117,12 @@ void ClientPool::admit(const std::shared_ptr<ClientExchange>& exchange) {
     if (closed_) {
         return;
     }
-    if (!exchange->wants_fresh() && !idle_.empty()) {
+    while (!exchange->wants_fresh() && !idle_.empty()) {
         auto connection = std::move(idle_.back().connection);
         idle_.pop_back();
+        if (!connection->transport->is_quiet()) {
+            continue;  // ended, and nobody has said so yet
+        }
         ++busy_;
         exchange->begin(std::move(connection), true);
         return;

@@ -1,4 +1,12 @@
 // The real HttpClient: HTTP/1.1 over TCP, TLS (OpenSSL) or a Unix socket. Contract: http.hpp.
+//
+// A kept connection may have been closed by the server. It is not used when that is known before
+// anything is written, whatever the method. When it shows later and no byte of an answer has come,
+// nobody knows whether the request was carried out: one that only reads (GET, HEAD, OPTIONS) is
+// sent once more on a new connection, every other one is reported (unavailable). A PUT or DELETE is
+// idempotent only while nobody else writes: sent again it can delete an object made in between, or
+// be refused for its own first effect. Whoever has made it conditional may repeat it
+// (kube/client.hpp).
 #pragma once
 
 #include "capstan/error.hpp"

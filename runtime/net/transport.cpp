@@ -11,6 +11,8 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace capstan::net {
 
 namespace {
@@ -71,6 +73,12 @@ public:
     void drop_unsent() noexcept override {
         const linger now{.l_onoff = 1, .l_linger = 0};
         ::setsockopt(state_->socket.native_handle(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    }
+    bool is_quiet() const noexcept override {
+        char byte = 0;
+        const int fd = state_->socket.native_handle();
+        const ssize_t got = ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
     }
     PeerSubject subject() const override {
         if (!state_->tls) {

@@ -46,6 +46,8 @@ public:
     virtual void close_gently() = 0;
     // When it closes, the kernel takes back what it has not sent yet and resets the connection.
     virtual void drop_unsent() noexcept = 0;
+    // Open, and nothing waits to be read: not the peer's end either, though no read told of it yet.
+    virtual bool is_quiet() const noexcept = 0;
     virtual PeerSubject subject() const = 0;
 };
 
