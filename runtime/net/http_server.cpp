@@ -80,11 +80,35 @@ void on_no_room(HttpServer& server, std::function<void(const std::string&)> tell
     static_cast<HttpServerImpl&>(server).on_no_room(std::move(tell));
 }
 
+ServerConnection* ServerCore::longest_idle() const noexcept {
+    ServerConnection* found = nullptr;
+    MonotonicTime since = kNever;
+    for (const auto& [raw, connection] : connections) {
+        // One with bytes that wait to be read is about to be asked something.
+        if (raw->idle_since() < since && raw->is_quiet()) {
+            found = raw;
+            since = raw->idle_since();
+        }
+    }
+    return found;
+}
+
+void ServerCore::on_idle() {
+    if (acceptor) {
+        (void)acceptor->resume();  // it can make room
+    }
+}
+
 void ServerCore::accept(std::unique_ptr<Transport> transport, std::string remote) {
+    if (connections.size() >= options.connections_max) {
+        if (ServerConnection* idle = longest_idle()) {
+            idle->close(Error{Code::cancelled, "others need its place", {}}, true);
+        }
+    }
     auto connection =
         std::make_shared<ServerConnection>(*this, std::move(transport), std::move(remote));
     connections.emplace(connection.get(), connection);
-    if (connections.size() >= options.connections_max) {
+    if (connections.size() >= options.connections_max && longest_idle() == nullptr) {
         acceptor->pause();
         if (no_room) {
             no_room("it has " + std::to_string(connections.size()) + " connections, its limit");

@@ -32,7 +32,8 @@ struct ServerTls {
 Result<void> set_server_tls(HttpServer& server, const ServerTls& tls);
 
 // `tell`: when connections begin to wait in the kernel's queue, for want of descriptors or because
-// connections_max are there; why, in a phrase. `server` must come from make_http_server.
+// connections_max are there and none of them is idle; why, in a phrase. `server` must come from
+// make_http_server.
 void on_no_room(HttpServer& server, std::function<void(const std::string& why)> tell);
 
 }  // namespace capstan::net

@@ -415,17 +415,52 @@ TEST_F(HttpServerTest, AnswersHeadAndOldClients) {
 }
 
 TEST_F(HttpServerTest, LimitsConnections) {
-    serve_hello({.connections_max = 1});
-    auto first = std::make_unique<RawClient>(*loop, server->port());
-    first->send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-    ASSERT_TRUE(first->expect("hello"));
+    Exchange held;
+    serve(
+        [&](const Exchange& e) {
+            if (e->target() == "/slow") {
+                held = e;
+            } else {
+                e->respond(200, {}, "quick");
+            }
+        },
+        {.connections_max = 1});
+    RawClient first(*loop, server->port());
+    first.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
+    ASSERT_TRUE(loop->run_until([&] { return held != nullptr; }, kLimit));
     RawClient second(*loop, server->port());
     second.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     second.start_reading();
     settle();
     EXPECT_EQ(second.received, "") << "waits in the kernel's queue";
-    first.reset();
-    EXPECT_TRUE(second.expect("hello"));
+    held->respond(200, {}, "slow");
+    EXPECT_TRUE(second.expect("quick"));
+    EXPECT_TRUE(first.expect("slow"));
+    EXPECT_TRUE(first.expect_end()) << "kept for nothing while another needs its place";
+}
+
+// A probe gets through although others keep all the connections they may have.
+TEST_F(HttpServerTest, TheConnectionIdleLongestMakesRoom) {
+    serve_hello({.connections_max = 3});
+    std::vector<std::string> told;
+    std::vector<std::unique_ptr<RawClient>> idle;
+    for (int i = 0; i < 3; ++i) {
+        idle.push_back(std::make_unique<RawClient>(*loop, server->port()));
+        idle.back()->send("GET /kept HTTP/1.1\r\nHost: h\r\n\r\n");
+        ASSERT_TRUE(idle.back()->expect("/kept"));
+        settle(2ms);
+    }
+    on_no_room(*server, [&](const std::string& why) { told.push_back(why); });
+    idle[0]->send("GET /again HTTP/1.1\r\nHost: h\r\n\r\n");
+    ASSERT_TRUE(idle[0]->expect("/again"));
+    RawClient probe(*loop, server->port());
+    probe.send("GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n");
+    EXPECT_TRUE(probe.expect("/healthz"));
+    EXPECT_TRUE(idle[1]->expect_end());
+    settle();
+    EXPECT_FALSE(idle[0]->ended);
+    EXPECT_FALSE(idle[2]->ended);
+    EXPECT_EQ(told, std::vector<std::string>{});
 }
 
 TEST_F(HttpServerTest, TellsThatConnectionsWaitForItsLimit) {

@@ -64,7 +64,12 @@ void ServerConnection::next_request() {
         if (peer_ended_) {
             return close(gone("closed by the peer"), true);
         }
-        return read_more();
+        read_more();
+        if (waiting) {
+            idle_since_ = core_.loop.now();
+            core_.on_idle();
+        }
+        return;
     }
     parse_head();  // a pipelined request
 }
@@ -83,6 +88,7 @@ void ServerConnection::read_more() {
 
 void ServerConnection::on_read(const IoError& error, std::string_view bytes) {
     reading_ = false;
+    idle_since_ = kNever;
     const bool was_empty = in_.empty();
     in_.append(bytes);
     if (error.kind == IoError::Kind::failed) {
@@ -321,6 +327,7 @@ void ServerConnection::close(const Error& why, bool silent) {
     }
     const auto self = shared_from_this();
     state_ = State::closed;
+    idle_since_ = kNever;
     read_timer_.reset();
     write_timer_.reset();
     transport_.reset();

@@ -31,8 +31,12 @@ struct ServerCore {
           handler(std::move(h)),
           client_ca_pem(options.client_ca_pem) {}
 
+    // With connections_max there, in the place of the one that is kept for its peer's next request
+    // the longest; while all work, new ones wait in the kernel's queue.
     void accept(std::unique_ptr<Transport> transport, std::string remote);
     void forget(ServerConnection* connection);
+    void on_idle();                                   // one of them is kept from now on
+    ServerConnection* longest_idle() const noexcept;  // nullptr: none is idle
 
     IoLoop& loop;
     const HttpServerOptions options;
@@ -53,6 +57,9 @@ public:
     // Closes at once and leaves the server. The exchange, if any, is told unless `silent`.
     void close(const Error& why, bool silent);
     bool is_idle() const noexcept { return state_ == State::head && in_.empty(); }
+    // Answered, and no byte of a next request has come; kNever: not so.
+    MonotonicTime idle_since() const noexcept { return idle_since_; }
+    bool is_quiet() const noexcept { return transport_ && transport_->is_quiet(); }
 
     // For the exchange.
     void send(std::string bytes, std::function<void(Result<void>)> done);
@@ -97,6 +104,7 @@ private:
     std::function<void(Result<void>)> sent_;  // of the piece that is being written
     std::unique_ptr<Timer> read_timer_;
     std::unique_ptr<Timer> write_timer_;
+    MonotonicTime idle_since_{kNever};
     bool reading_{false};
     bool writing_{false};
     bool body_wanted_{false};
