@@ -9,6 +9,9 @@
 
 namespace capstan::cli {
 
+// Of a host whose credentials may not do what its plugins ask (an election says its own).
+inline constexpr const char* kRightsRemedy = "apply the rules that `capstan rbac --config` prints";
+
 std::optional<std::string> environment(const std::string& name);  // of this process
 
 // `kubeconfig` when given, a file or several as in $KUBECONFIG; else the pod map of local mode

@@ -88,6 +88,7 @@ Result<void> Host::connect() {
     }
     const auto random = [this] { return std::uniform_real_distribution<double>(0, 1)(random_); };
     kube::ConnectionOptions options;
+    options.rights_remedy = kRightsRemedy;
     options.user_agent = "capstan/" CAPSTAN_VERSION;
     options.observer = &observers_;
     options.gate = election_ == nullptr ? nullptr : &election_->gate();

@@ -82,7 +82,7 @@ void ClientState::observe_wait(std::string_view method, MonotonicTime since) {
     }
 }
 
-void ClientState::note_warnings(const net::Headers& list) {
+void ClientState::note_warnings(const net::Headers& list, std::string_view about) {
     for (const auto& [name, value] : list) {
         const bool is_warning =
             name.size() == 7 && (name[0] == 'W' || name[0] == 'w') && value.starts_with("299 ");
@@ -96,7 +96,8 @@ void ClientState::note_warnings(const net::Headers& list) {
             continue;
         }
         if (warnings.insert(value.substr(from + 1, to - from - 1)).second) {
-            options.observer->warning(std::string_view(value).substr(from + 1, to - from - 1));
+            options.observer->warning(std::string(about) + ": " +
+                                      value.substr(from + 1, to - from - 1));
         }
     }
 }

@@ -51,7 +51,9 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
     void observe_wait(std::string_view method, MonotonicTime since);
     double random() const { return options.random(); }
     void renew_next(const std::set<Renewable*>& left);
-    void note_warnings(const net::Headers& headers);
+    // `about`: the request they came with, "PATCH /api/v1/…"; each text is told once, with the
+    // first.
+    void note_warnings(const net::Headers& headers, std::string_view about);
     Error explained(Error error) const {
         return options.explain ? options.explain(std::move(error)) : error;
     }

@@ -233,7 +233,8 @@ TEST_F(ClientTest, TellsEachWarningOnce) {
         call = client.get(kLease, {"x", "a"}, {}, note());
         loop.run_for(1s);
     }
-    EXPECT_EQ(std::count(observer.lines.begin(), observer.lines.end(), "old field"), 1);
+    const std::string line = std::string("GET ") + kItem + ": old field";
+    EXPECT_EQ(std::count(observer.lines.begin(), observer.lines.end(), line), 1);
 }
 
 struct WatchTest : ClientTest {

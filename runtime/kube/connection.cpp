@@ -73,6 +73,14 @@ Error Connection::explain(Error error) const {
     if (is_unauthenticated(error)) {
         return not_accepted(std::move(error), credential());
     }
+    // In the words of the API server's authorizers; a quota or a webhook says 403 as well.
+    const bool no_right = error.code == Code::forbidden &&
+                          error.message.find(" cannot ") != std::string::npos &&
+                          error.message.find(" resource ") != std::string::npos;
+    if (no_right && !rights_remedy_.empty()) {
+        error.message += "; remedy: " + rights_remedy_;
+        return error;
+    }
     // A server that looks at certificates itself ends the handshake with an alert.
     const bool handshake =
         error.code == Code::unavailable && (error.message.find("alert") != std::string::npos ||
@@ -93,6 +101,7 @@ Result<std::unique_ptr<Connection>> Connection::open(net::IoLoop& loop,
     // tidy: allow new, private constructor
     std::unique_ptr<Connection> made(new Connection(loop, std::move(config)));
     Connection* self = made.get();
+    self->rights_remedy_ = std::move(options.rights_remedy);
     net::HttpClientOptions http = self->config_.http;
     http.on_untrusted = [self] { return self->refresh(); };
     CAPSTAN_TRY(self->http_, net::make_http_client(loop, http));

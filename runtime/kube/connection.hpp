@@ -21,7 +21,9 @@ struct ConnectionOptions {
     ClientObserver* observer{nullptr};
     RotationObserver* rotation{nullptr};
     ExecObserver* exec{nullptr};
-    WriteGate* gate{nullptr};        // of the client
+    WriteGate* gate{nullptr};  // of the client
+    // What explain() adds where the API server says which right is missing; empty: nothing.
+    std::string rights_remedy;
     std::function<double()> random;  // [0, 1), for jitter
     ReadFile read{read_small_file};
 };
@@ -41,7 +43,8 @@ public:
     net::HttpClient& http() noexcept { return *http_; }
     TokenSource* tokens() noexcept { return tokens_.get(); }  // nullptr: none
     // Names the credentials in an error of the server that refused them, and what is wrong with
-    // them: a certificate that has ended, a token file that cannot be read.
+    // them: a certificate that has ended, a token file that cannot be read. Where only a right is
+    // missing, adds ConnectionOptions::rights_remedy.
     Error explain(Error error) const;
     // Ends a credential plugin that runs. For the end of the process: no request is made after it.
     void close() noexcept;
@@ -55,6 +58,7 @@ private:
 
     net::Loop& loop_;
     ConnectionConfig config_;
+    std::string rights_remedy_;
     std::unique_ptr<net::HttpClient> http_;
     std::unique_ptr<TlsRotation> rotation_;
     std::unique_ptr<TokenSource> tokens_;

@@ -169,7 +169,8 @@ void UnaryCall::answered(Result<net::HttpResponse> result) {
     place_->ended(outcome, error.retry_after);
     place_.reset();
     if (result) {
-        client_->note_warnings(result.value().headers);
+        client_->note_warnings(result.value().headers,
+                               spec_.method + " " + spec_.target.substr(0, spec_.target.find('?')));
         if (client_->options.observer != nullptr) {
             client_->options.observer->request_sizes(
                 spec_.method, client_->options.host, spec_.body.size(), result.value().body.size());

@@ -163,7 +163,7 @@ private:
 
     void on_head(int status, const net::Headers& headers) {
         client_->observe("GET", status, started_);
-        client_->note_warnings(headers);
+        client_->note_warnings(headers, what_);
         status_ = status;
         if (auto foreign = status == 200 ? foreign_answer(status, headers) : std::nullopt) {
             give_place_back(FlowOutcome::failed, {});
