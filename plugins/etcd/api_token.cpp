@@ -50,7 +50,7 @@ Result<bool> remove_of_etcd_before(Call& call,
     const json::View ours = wanted["metadata"]["ownerReferences"][0];
     if (meta.deleting() || owner->kind != ours["kind"].string_or("") ||
         owner->name != ours["name"].string_or("")) {
-        return fail(Code::conflict,
+        return fail(Code::unavailable,  // shows in the status, as a conflict would not
                     "Secret " + key.to_string() + " belongs to " + owner->kind + " " + owner->name +
                         ", not to this Etcd; it is waited for to be gone");
     }

@@ -15,7 +15,7 @@ inline constexpr std::string_view kApiTokenKey = "token";
 // Creates `secret` with a random token, unless one of that name is there: of the Etcd with
 // `owner_uid`, or of a person (without a controller). One of an Etcd of the same name before it is
 // replaced.
-// Errors: those of the client; conflict: it belongs to something else.
+// Errors: those of the client; unavailable: it belongs to something else.
 Result<void> create_api_token(Call& call, json::Value secret, std::string_view owner_uid);
 
 }  // namespace capstan::etcd

@@ -97,7 +97,7 @@ TEST_F(ApiToken, OfAnotherObjectIsWaitedForToBeGone) {
     host.put(other);
     create();
     ASSERT_FALSE(g_outcome);
-    EXPECT_EQ(g_outcome.error().code, Code::conflict);
+    EXPECT_EQ(g_outcome.error().code, Code::unavailable);
     EXPECT_EQ(g_outcome.error().message.substr(0, 62),
               "Secret n/main-api-token belongs to Safe main, not to this Etcd");
     host.erase("v1/Secret", {"n", "main-api-token"});

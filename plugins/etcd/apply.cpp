@@ -2,6 +2,7 @@
 
 #include "plugins/etcd/api_token.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace capstan::etcd {
@@ -24,9 +25,81 @@ Result<void> remove_child(Call& call, const World& world, const Step& step) {
     return !removed && removed.error().code == Code::not_found ? Result<void>(ok()) : removed;
 }
 
+std::string etcd_gvk() {
+    return std::string(api::kApiVersion) + "/" + std::string(api::kEtcdKind);
+}
+
+Result<api::ObjectMeta> meta_of(const Object& object) {
+    CAPSTAN_TRY(const json::Value value, object.parse());
+    api::ObjectMeta meta;
+    CAPSTAN_TRY(api::decode(json::View(value)["metadata"], meta));
+    return meta;
+}
+
+Result<void> remove_before(Call& call, const World& world, const Step& step) {
+    const api::ObjectMeta& ours = world.etcd.metadata;
+    // Asked for, not from the cache: the one that is gone could be ours.
+    CAPSTAN_TRY(const Object etcd, call.client().get(etcd_gvk(), {ours.ns, ours.name}));
+    CAPSTAN_TRY(const api::ObjectMeta present, meta_of(etcd));
+    if (present.uid != ours.uid) {
+        return fail(Code::conflict, "Etcd " + ours.name + " is another one by now");
+    }
+    const auto object = call.client().get(step.gvk.to_string(), step.key);
+    if (!object) {
+        return object.error().code == Code::not_found ? Result<void>(ok()) : fail(object.error());
+    }
+    CAPSTAN_TRY(const api::ObjectMeta meta, meta_of(object.value()));
+    if (!of_etcd_before(meta, ours) || meta.deleting()) {
+        return ok();
+    }
+    auto removed = call.client().remove(object.value());
+    return !removed && removed.error().code == Code::not_found ? Result<void>(ok()) : removed;
+}
+
+// A child may have one controller only. What an Etcd of the same name left under another field
+// manager (a restored copy, for instance) becomes ours; false: no controller stands in the way.
+// Errors: unavailable, of something else: nothing tells us when that is gone.
+Result<bool> take_over(Call& call, const World& world, const Step& step) {
+    const auto object = call.client().get(step.gvk.to_string(), step.key);
+    if (!object) {
+        return object.error().code == Code::not_found ? Result<bool>(false) : fail(object.error());
+    }
+    CAPSTAN_TRY(const api::ObjectMeta meta, meta_of(object.value()));
+    const auto owner = std::find_if(meta.owner_references.begin(),
+                                    meta.owner_references.end(),
+                                    [](const api::OwnerReference& one) { return one.controller; });
+    if (owner == meta.owner_references.end() || owner->uid == world.etcd.metadata.uid) {
+        return false;
+    }
+    if (!of_etcd_before(meta, world.etcd.metadata)) {
+        return fail(Code::unavailable,
+                    step.gvk.kind + " " + step.key.to_string() + " belongs to " + owner->kind +
+                        " " + owner->name +
+                        ", not to this Etcd; remove it, or name one of them "
+                        "otherwise");
+    }
+    const json::Value operations = json::list({
+        {{"op", "test"}, {"path", "/metadata/resourceVersion"}, {"value", meta.resource_version}},
+        {{"op", "replace"},
+         {"path", "/metadata/ownerReferences"},
+         {"value", *step.object.find("metadata")->find("ownerReferences")}},
+    });
+    CAPSTAN_TRY(call.client().patch_json(step.gvk.to_string(), step.key, operations));
+    return true;
+}
+
+Result<void> apply_child(Call& call, const World& world, const Step& step) {
+    auto applied = call.client().apply(step.gvk.to_string(), step.object);
+    if (applied || applied.error().code != Code::invalid) {
+        return applied;
+    }
+    CAPSTAN_TRY(const bool taken, take_over(call, world, step));
+    return taken ? call.client().apply(step.gvk.to_string(), step.object) : applied;
+}
+
 Result<void> carry_out_step(Call& call, const World& world, const Step& step) {
     switch (step.kind) {
-        case Step::Kind::apply: return call.client().apply(step.gvk.to_string(), step.object);
+        case Step::Kind::apply: return apply_child(call, world, step);
         case Step::Kind::create: {
             auto created = call.client().create(step.gvk.to_string(), step.object);
             return !created && created.error().code == Code::exists ? Result<void>(ok()) : created;
@@ -34,6 +107,7 @@ Result<void> carry_out_step(Call& call, const World& world, const Step& step) {
         case Step::Kind::create_token:
             return create_api_token(call, step.object, world.etcd.metadata.uid);
         case Step::Kind::remove: return remove_child(call, world, step);
+        case Step::Kind::remove_before: return remove_before(call, world, step);
         case Step::Kind::patch: {
             auto patched = call.client().patch_json(step.gvk.to_string(), step.key, step.object);
             return !patched && patched.error().code == Code::not_found ? Result<void>(ok())
@@ -61,8 +135,7 @@ Result<void> write_status(Call& call, const World& world, const Report& report) 
         {"metadata", {{"name", world.etcd.metadata.name}, {"namespace", world.etcd.metadata.ns}}},
         {"status", wanted},
     };
-    const std::string gvk = std::string(api::kApiVersion) + "/" + std::string(api::kEtcdKind);
-    return call.client().apply(gvk, intent, {.subresource = "status"});
+    return call.client().apply(etcd_gvk(), intent, {.subresource = "status"});
 }
 
 // Stopping, a lost lease and a conflict say nothing about the Etcd: they are not

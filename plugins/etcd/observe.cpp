@@ -2,6 +2,8 @@
 
 #include "plugins/etcd/cluster.hpp"
 
+#include <algorithm>
+
 namespace capstan::etcd {
 
 namespace {
@@ -25,6 +27,8 @@ Result<void> observe_members(Call& call, World& world) {
         CAPSTAN_TRY(api::decode(json::View(object), member));
         if (member.metadata.controller_uid() == meta.uid) {
             world.members.push_back(std::move(member));
+        } else if (of_etcd_before(member.metadata, meta)) {
+            world.members_before.push_back({member.metadata.ns, member.metadata.name});
         }
     }
     return ok();
@@ -116,6 +120,16 @@ Result<std::optional<World>> observe(Call& call, const ObjectKey& key) {
         CAPSTAN_TRY(observe_children(call, world));
     }
     return std::optional<World>(std::move(world));
+}
+
+bool of_etcd_before(const api::ObjectMeta& child, const api::ObjectMeta& etcd) {
+    return std::any_of(child.owner_references.begin(),
+                       child.owner_references.end(),
+                       [&](const api::OwnerReference& owner) {
+                           return owner.controller && owner.kind == api::kEtcdKind &&
+                                  owner.api_version == api::kApiVersion &&
+                                  owner.name == etcd.name && owner.uid != etcd.uid;
+                       });
 }
 
 const api::Transition* present_state(const api::EtcdMember& member) noexcept {

@@ -25,6 +25,8 @@ struct Child {
 struct World {
     api::Etcd etcd;
     std::vector<api::EtcdMember> members;  // controlled by this Etcd, by name
+    // EtcdMembers of an Etcd of this name before this one: their status tells of its cluster
+    std::vector<ObjectKey> members_before;
     // spec.replicas of its StatefulSet; nullopt: there is none
     std::optional<std::int32_t> set_replicas;
     // the ConfigMap names the Secret of the stewards' token, which was made before it
@@ -48,6 +50,10 @@ const std::vector<ChildKind>& child_kinds();
 // nullopt: the Etcd is gone. Errors: those of the cache; invalid (an object that its own
 // schema should have refused).
 Result<std::optional<World>> observe(Call& call, const ObjectKey& key);
+
+// `child` is controlled by an Etcd of the name of `etcd` that is not this one: it was before it and
+// is gone, else the name were not free.
+bool of_etcd_before(const api::ObjectMeta& child, const api::ObjectMeta& etcd);
 
 // The last entry of the transitions; nullptr: none yet.
 const api::Transition* present_state(const api::EtcdMember& member) noexcept;

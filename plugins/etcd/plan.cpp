@@ -211,6 +211,26 @@ Result<std::vector<std::string>> target_hashes(const World& world, const Cluster
     return hashes;
 }
 
+// What the garbage collector does as well, when it comes to it: taken over with their status they
+// would tell the stewards of a cluster that is no more.
+Plan replace_members_before(const World& world) {
+    Plan plan;
+    for (const ObjectKey& key : world.members_before) {
+        Step step;
+        step.kind = Step::Kind::remove_before;
+        step.code = "ETCD_MEMBER";
+        step.gvk = GroupVersionKind::from_api_version(api::kApiVersion, api::kEtcdMemberKind);
+        step.key = key;
+        plan.steps.push_back(std::move(step));
+    }
+    plan.report = Report{};
+    plan.report->state = "Processing";
+    plan.report->description = "Waiting for EtcdMember " + world.members_before.front().name +
+                               " of the Etcd of this name before it to be gone";
+    plan.again = kLookAgain;
+    return plan;
+}
+
 Result<Plan> spec_plan(const World& world, const Cluster& cluster) {
     const api::Etcd& etcd = world.etcd;
     Plan plan;
@@ -287,6 +307,9 @@ Result<Plan> make_plan(const World& world, const Settings& settings) {
     auto cluster = resolve(etcd, settings);
     if (!cluster) {
         return refuse(world, {"SpecInvalid", cluster.error().message}, "ERR_SPEC_INVALID");
+    }
+    if (!world.members_before.empty()) {
+        return replace_members_before(world);
     }
     return spec_plan(world, cluster.value());
 }

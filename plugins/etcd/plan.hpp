@@ -19,11 +19,12 @@ inline constexpr std::chrono::seconds kLookAgain{10};
 
 struct Step {
     enum class Kind : std::uint8_t {
-        apply,         // server-side apply of `object`
-        create,        // POST of `object`; one that is there already is fine
-        remove,        // delete `key`, if it is controlled by our Etcd
-        patch,         // JSON patch `object` of the Etcd itself
-        create_token,  // create_api_token() of `object`
+        apply,          // server-side apply of `object`
+        create,         // POST of `object`; one that is there already is fine
+        remove,         // delete `key`, if it is controlled by our Etcd
+        patch,          // JSON patch `object` of the Etcd itself
+        create_token,   // create_api_token() of `object`
+        remove_before,  // delete `key`, if it is controlled by an Etcd of our name before it
     };
     Kind kind{Kind::apply};
     std::string code;  // suffix of the error code: "STATEFULSET"

@@ -37,7 +37,8 @@ Plan plan_of(const World& world, const Settings& settings = {}) {
 
 // "apply StatefulSet main" and so on, in order.
 std::vector<std::string> names(const std::vector<Step>& steps) {
-    static constexpr std::string_view kVerbs[] = {"apply", "create", "remove", "patch", "token"};
+    static constexpr std::string_view kVerbs[] = {
+        "apply", "create", "remove", "patch", "token", "remove before"};
     std::vector<std::string> out;
     for (const Step& step : steps) {
         out.push_back(std::string(kVerbs[static_cast<std::size_t>(step.kind)]) + " " +
@@ -146,6 +147,18 @@ TEST(EtcdPlan, AnUnchangedEtcdGivesTheSameStatusAndOnlyApplies) {
     }));
     EXPECT_TRUE(again.last.empty());
     EXPECT_FALSE(again.again);
+}
+
+TEST(EtcdPlan, WaitsForTheMembersOfAnEtcdBeforeToBeGone) {
+    World world = world_of(1);
+    world.members_before = {{"shop", "main-0"}, {"shop", "main-7"}};
+    const Plan plan = plan_of(world);
+    EXPECT_EQ(names(plan.steps),
+              (std::vector<std::string>{"remove before EtcdMember main-0",
+                                        "remove before EtcdMember main-7"}));
+    EXPECT_EQ(plan.report->state, "Processing");
+    EXPECT_FALSE(plan.report->observed_generation) << "nothing of the spec is done yet";
+    EXPECT_EQ(plan.again, kLookAgain);
 }
 
 TEST(EtcdPlan, MakesTheTokenOfTheStewardsOnlyWhenItMayBeMissing) {

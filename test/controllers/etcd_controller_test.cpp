@@ -175,6 +175,131 @@ TEST(EtcdController, DeletionSparesAnObjectOfAnotherOwner) {
     EXPECT_NE(f.host.store.find("ConfigMap", {"shop", "main-config"}), nullptr);
 }
 
+// The Etcd is another one of the same name, as after an orphaning deletion or while the garbage
+// collector is stuck: none of its children knows it.
+void become_another(Fixture& f) {
+    json::Value etcd = *f.etcd();
+    etcd["metadata"].set("uid", "second");
+    etcd["metadata"].set("finalizers", json::list());
+    etcd.set("status", json::object());
+    f.host.store.put(etcd);
+}
+
+void expect_all_children_are_ours(const Fixture& f) {
+    EXPECT_EQ(f.status()["lastOperation"]["state"].string_or(""), "Succeeded");
+    EXPECT_EQ(f.host.store.size(), 16u);
+    for (const char* kind : {"ServiceAccount",
+                             "rbac.authorization.k8s.io/Role",
+                             "rbac.authorization.k8s.io/RoleBinding",
+                             "coordination.k8s.io/Lease",
+                             "druid.gardener.cloud/EtcdMember",
+                             "policy/PodDisruptionBudget",
+                             "Service",
+                             "ConfigMap",
+                             "Secret",
+                             "apps/StatefulSet"}) {
+        const auto found = f.host.store.list(kind, "shop", "");
+        EXPECT_FALSE(found.empty()) << kind;
+        for (const json::Value* object : found) {
+            const json::View owners = json::View(*object)["metadata"]["ownerReferences"];
+            EXPECT_EQ(owners.array().size(), 1u) << json::dump(*object);
+            EXPECT_EQ(owners[0]["uid"].string_or(""), "second") << json::dump(*object);
+        }
+    }
+}
+
+json::Value member_with_a_past(const Fixture& f) {
+    json::Value member = *f.host.store.find("druid.gardener.cloud/EtcdMember", {"shop", "main-0"});
+    member.set("status", {{"id", "8e9e05c52164694d"}, {"clusterID", "cdf818194e3a8c32"}});
+    return member;
+}
+
+std::string past_of(const Fixture& f) {
+    const auto* member = f.host.store.find("druid.gardener.cloud/EtcdMember", {"shop", "main-0"});
+    return std::string(json::View(*member)["status"]["clusterID"].string_or(""));
+}
+
+TEST(EtcdController, ChildrenOfAnEtcdBeforeBecomeOurs) {
+    Fixture f(3);
+    f.pass();
+    f.host.store.put(member_with_a_past(f));
+    become_another(f);
+    EXPECT_EQ(f.pass().retry, CAPSTAN_RETRY_AFTER);
+    f.pass();
+    expect_all_children_are_ours(f);
+    EXPECT_EQ(past_of(f), "") << "the members' records tell of another cluster";
+}
+
+TEST(EtcdController, ChildrenOfAnEtcdBeforeBecomeOursWhoeverWroteThem) {
+    Fixture before(3);
+    before.pass();
+    Fixture f(3);
+    for (const char* kind : {"ServiceAccount",
+                             "rbac.authorization.k8s.io/Role",
+                             "rbac.authorization.k8s.io/RoleBinding",
+                             "coordination.k8s.io/Lease",
+                             "druid.gardener.cloud/EtcdMember",
+                             "policy/PodDisruptionBudget",
+                             "Service",
+                             "ConfigMap",
+                             "Secret",
+                             "apps/StatefulSet"}) {
+        for (const json::Value* object : before.host.store.list(kind, "shop", "")) {
+            f.host.store.put(*object);  // of no field manager we know
+        }
+    }
+    become_another(f);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(f.pass().rc, CAPSTAN_OK);
+    }
+    expect_all_children_are_ours(f);
+}
+
+// kubectl delete --cascade=orphan: they are kept on purpose, with what they know.
+TEST(EtcdController, OrphansAreAdoptedAsTheyAre) {
+    Fixture f(3);
+    f.pass();
+    f.host.store.put(member_with_a_past(f));
+    for (const char* kind : {"druid.gardener.cloud/EtcdMember", "apps/StatefulSet"}) {
+        for (const json::Value* object : f.host.store.list(kind, "shop", "")) {
+            json::Value orphan = *object;
+            orphan["metadata"].set("ownerReferences", json::list());
+            f.host.store.put(orphan);
+        }
+    }
+    become_another(f);
+    f.pass();
+    expect_all_children_are_ours(f);
+    EXPECT_EQ(past_of(f), "cdf818194e3a8c32");
+}
+
+TEST(EtcdController, AnObjectOfSomebodyElseIsNamedAndAskedForAgain) {
+    Fixture f(1);
+    f.host.store.put({{"apiVersion", "v1"},
+                      {"kind", "Service"},
+                      {"metadata",
+                       {{"name", "main-client"},
+                        {"namespace", "shop"},
+                        {"ownerReferences",
+                         json::list({{{"apiVersion", "example.org/v1"},
+                                      {"kind", "Shop"},
+                                      {"name", "corner"},
+                                      {"uid", "s"},
+                                      {"controller", true}}})}}}});
+    const Pass pass = f.pass();
+    EXPECT_EQ(pass.rc, CAPSTAN_E_UNAVAIL);
+    EXPECT_EQ(f.status()["lastErrors"][0]["description"].string_or(""),
+              "Service shop/main-client belongs to Shop corner, not to this Etcd; remove it, or "
+              "name one of them otherwise");
+    const ObjectKey key{"shop", "main-client"};
+    const json::View meta = json::View(*f.host.store.find("Service", key))["metadata"];
+    EXPECT_EQ(meta["ownerReferences"].array().size(), 1u);
+    EXPECT_TRUE(f.host.store.remove(
+        "Service", key, meta["uid"].string_or(""), meta["resourceVersion"].string_or("")));
+    f.pass();
+    EXPECT_EQ(f.status()["lastOperation"]["state"].string_or(""), "Succeeded");
+}
+
 struct Sweep {
     const char* name;
     bool after;     // the call took effect before it failed

@@ -231,6 +231,14 @@ Result<void> MemoryStore::apply(const json::Value& intent,
     if (made == found->second) {
         return ok();
     }
+    int controllers = 0;
+    for (const json::Value& owner : json::View(made)["metadata"]["ownerReferences"].array()) {
+        controllers += json::View(owner)["controller"].bool_or(false) ? 1 : 0;
+    }
+    if (controllers > 1) {
+        return fail(Code::invalid,
+                    "metadata.ownerReferences: Only one reference can have Controller set to true");
+    }
     if (!(made["spec"] == found->second["spec"])) {
         made["metadata"].set("generation",
                              json::View(made)["metadata"]["generation"].int_or(0) + 1);
