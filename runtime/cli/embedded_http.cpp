@@ -1,8 +1,10 @@
 #include "runtime/cli/embedded_http.hpp"
 
 #include "runtime/local/apiserver/rbac.hpp"
+#include "runtime/local/apiserver/tick_timer.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -123,8 +125,7 @@ struct EmbeddedHttp::State {
     net::Loop& loop;
     local::ApiServer& server;
     const Observer observer;
-    std::unique_ptr<net::Timer> timer;
-    MonotonicTime timer_at{kNever};
+    std::optional<local::TickTimer> ticks;  // until the client goes; tasks may outlive it
 
     net::HttpResponse answer(const net::HttpRequest& request) {
         local::ApiResponse response = server.handle(to_api(request));
@@ -163,34 +164,15 @@ struct EmbeddedHttp::State {
             feed->end();
         }
     }
-
-    // Keeps one timer at the server's next tick.
-    void arm() {
-        const MonotonicTime next = server.next_tick();
-        if (next == timer_at) {
-            return;
-        }
-        timer_at = next;
-        timer.reset();
-        if (next != kNever) {
-            timer = loop.at(next, [this] {
-                timer_at = kNever;
-                server.tick();
-                arm();
-            });
-        }
-    }
 };
 
 EmbeddedHttp::EmbeddedHttp(net::Loop& loop, local::ApiServer& server, Observer observer)
     : state_(std::make_shared<State>(loop, server, std::move(observer))) {
-    server.set_wake([state = state_.get()] { state->arm(); });
-    state_->arm();
+    state_->ticks.emplace(loop, server);
 }
 
 EmbeddedHttp::~EmbeddedHttp() {
-    state_->server.set_wake(nullptr);
-    state_->timer.reset();
+    state_->ticks.reset();
 }
 
 std::unique_ptr<net::HttpExchange> EmbeddedHttp::send(

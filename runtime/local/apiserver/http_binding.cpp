@@ -1,8 +1,10 @@
 #include "runtime/local/apiserver/http_binding.hpp"
 
 #include "runtime/local/apiserver/status.hpp"
+#include "runtime/local/apiserver/tick_timer.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,8 +157,7 @@ struct HttpBinding::State : std::enable_shared_from_this<HttpBinding::State> {
     HttpBindingOptions options;
     bool open{true};
     std::vector<std::shared_ptr<WatchStream>> streams;  // those over go when the next one comes
-    std::unique_ptr<net::Timer> timer;
-    MonotonicTime timer_at{kNever};
+    std::optional<TickTimer> ticks;                     // until the binding goes
 
     void accept(const ExchangePtr& exchange) {
         if (exchange->method() == "GET" || exchange->method() == "HEAD") {
@@ -212,24 +213,6 @@ struct HttpBinding::State : std::enable_shared_from_this<HttpBinding::State> {
         streams.push_back(stream);
         stream->start(std::move(start.handle));
     }
-
-    // Keeps one timer at the server's next tick.
-    void arm() {
-        const MonotonicTime next = server.next_tick();
-        if (next == timer_at) {
-            return;
-        }
-        timer_at = next;
-        timer.reset();
-        if (next == kNever) {
-            return;
-        }
-        timer = loop.at(next, [this] {
-            timer_at = kNever;
-            server.tick();
-            arm();
-        });
-    }
 };
 
 HttpBinding::HttpBinding(net::Loop& loop,
@@ -237,14 +220,12 @@ HttpBinding::HttpBinding(net::Loop& loop,
                          const Authenticator& authenticator,
                          HttpBindingOptions options)
     : state_(std::make_shared<State>(loop, server, authenticator, std::move(options))) {
-    server.set_wake([state = state_.get()] { state->arm(); });
-    state_->arm();
+    state_->ticks.emplace(loop, server);
 }
 
 HttpBinding::~HttpBinding() {
     state_->open = false;
-    state_->server.set_wake(nullptr);
-    state_->timer.reset();
+    state_->ticks.reset();
     for (const auto& stream : std::exchange(state_->streams, {})) {
         stream->finish();
     }
