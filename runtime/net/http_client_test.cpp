@@ -170,58 +170,6 @@ TEST_F(HttpClientTest, RetriesWhatOnlyReadsOnStaleConnections) {
     client.reset();
 }
 
-class Write : public HttpClientTest, public ::testing::WithParamInterface<const char*> {};
-
-TEST_P(Write, IsNeverSentTwice) {
-    RawServer server([](RawConnection& c, int) {
-        c.read_request();
-        c.send(kOk);
-        c.read_request();
-        c.reset();
-    });
-    connect(server.endpoint());
-    EXPECT_TRUE(get("/1"));
-    HttpRequest request;
-    request.method = GetParam();
-    request.target = "/2";
-    EXPECT_EQ(send(std::move(request)).error().code, Code::unavailable);
-    EXPECT_EQ(server.accepted(), 1);
-}
-
-// The server closes while this process is busy: the loop has not heard of it when the next
-// request comes.
-TEST_P(Write, IsNotWrittenOnAConnectionThatIsClosed) {
-    std::promise<void> answered;
-    std::promise<void> closed;
-    RawServer server([&](RawConnection& c, int number) {
-        c.read_request();
-        c.send(kOk);
-        if (number == 0) {
-            answered.get_future().wait_for(kLimit);
-            c.close();
-            closed.set_value();
-        }
-    });
-    connect(server.endpoint());
-    EXPECT_TRUE(get("/1"));
-    std::optional<Result<HttpResponse>> answer;
-    std::unique_ptr<HttpExchange> exchange;
-    loop->post([&] {
-        answered.set_value();
-        closed.get_future().wait_for(kLimit);
-        HttpRequest request;
-        request.method = GetParam();
-        request.target = "/2";
-        exchange = client->send(std::move(request),
-                                [&](Result<HttpResponse> r) { answer.emplace(std::move(r)); });
-    });
-    ASSERT_TRUE(loop->run_until([&] { return answer.has_value(); }, kLimit));
-    EXPECT_TRUE(*answer) << answer->error().message;
-    EXPECT_EQ(server.accepted(), 2);
-}
-
-INSTANTIATE_TEST_SUITE_P(Methods, Write, ::testing::Values("POST", "PUT", "PATCH", "DELETE"));
-
 TEST_F(HttpClientTest, NeverRetriesOnceTheAnswerBegan) {
     RawServer server([](RawConnection& c, int) {
         c.read_request();
