@@ -41,10 +41,10 @@ protected:
         options.secure.address = "secure";
         options.secure.tls = {file("tls.crt"), file("tls.key"), file("ca.crt"), "request"};
         options.read = &kube::read_small_file;
-        options.serve = [this](const config::ListenerConfig& listener) -> Result<Listening> {
+        options.serve = [this](const config::ListenerConfig& wanted) -> Result<Listening> {
             EXPECT_EQ(alive, 0) << "the two share a port";
-            turns.push_back(listener.address);
-            if (listener.address == refused) {
+            turns.push_back(wanted.address);
+            if (wanted.address == refused) {
                 return fail(Code::unavailable, "in use");
             }
             Listening listening;
