@@ -282,6 +282,7 @@ int Host::run() {
     };
     runtime_ = std::make_unique<control::Runtime>(std::move(parts), std::move(options));
     guard_exit();
+    name_crashes();
     if (const int code = load_plugins(); code != 0) {
         return code;
     }

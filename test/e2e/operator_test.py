@@ -14,7 +14,7 @@ import subprocess
 import sys
 import unittest
 
-from local_cluster import CAPSTAN, ROOT, wait_for
+from local_cluster import CAPSTAN, ROOT, Api, wait_for
 from operator_process import HEAD, LISTENERS, ApiServer, Directory, Operator
 
 STARTS = int(os.environ.get("CAPSTAN_E2E_STARTS", "10"))
@@ -113,6 +113,20 @@ class RefusedPlugins(WithServer):
         logged = [line for line in operator.lines() if line.get("msg") == "plugin refused; the others run"]
         self.assertEqual(len(logged), len(bad))
         self.assertEqual(operator.stop(), 0, operator.text())
+
+    def test_a_crash_names_the_call_it_was_in(self):
+        crashing = {"misbehaving": {"path": str(TEST_PLUGINS / "misbehaving.so"), "config": {"behaviour": "crash"}}}
+        config = self.directory.write("operator.yaml", HEAD + LISTENERS + "plugins: " + json.dumps(crashing) + "\n")
+        operator = self.start(config)
+        wait_for("the plugin", lambda: operator.readyz()[0] == 200, 60)
+        path = "/api/v1/namespaces/default/configmaps"
+        api = Api(self.server.kubeconfig)
+        status, answer = api.request("POST", path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "poison"}})
+        self.assertEqual(status, 201, answer)
+        self.addCleanup(api.request, "DELETE", path + "/poison")
+        self.assertEqual(operator.process.wait(60), -signal.SIGSEGV)
+        self.assertIn("capstan run: a segmentation fault (SIGSEGV) in misbehaving/misbehaving default/poison ends the process",
+                      operator.text())
 
     def test_with_no_good_plugin_it_ends_with_code_three_and_every_reason(self):
         bad = self.bad_files()

@@ -16,6 +16,8 @@
 //   none                  everything is well; the service waits for cancellation
 #include "capstan/plugin.hpp"
 
+#include <signal.h>
+
 #include <chrono>
 #include <exception>
 #include <stdexcept>
@@ -51,6 +53,9 @@ public:
         }
         if (name == "throw-own-in-reconcile") {
             throw OwnError();  // tidy: allow throw: its behaviour
+        }
+        if (name == "crash" && request.key.name == "poison") {
+            ::raise(SIGSEGV);  // as a wild pointer would
         }
         if (name == "sleep" || name == "write-after-deadline") {
             std::this_thread::sleep_for(behaviour_.sleep);  // tidy: allow sleep: its behaviour
