@@ -10,9 +10,9 @@ namespace capstan::cli {
 void guard_exit() noexcept;
 // From now on exit() is ours.
 void end_guard() noexcept;
-// From now on a fatal signal (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) writes one line to stderr that
-// names the call of the thread it came to; then it ends the process as ever, with a core dump where
-// one is written. Not in sanitizer builds, which have handlers of their own.
+// From now on a fatal signal (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) writes one line to stderr
+// that names the call of the thread it came to; then it ends the process as ever, with a core dump
+// where one is written. Not in sanitizer builds, which have handlers of their own.
 void name_crashes() noexcept;
 
 }  // namespace capstan::cli
