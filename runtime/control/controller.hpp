@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -88,6 +89,8 @@ private:
     Result<void> add(const ObjectKey& key, const queue::AddOptions& options, bool refilling);
     void refill_after_overflow();
     void refill();
+    bool refill_gone();  // false: no more room
+    void remember_if_gone(const ObjectKey& key, const cache::Event& event);
     plugin::MapLookups lookups(plugin::MapRule::Kind kind) const;
     void scope_watches();
     // Stores of the primary kind: one, or one for each configured namespace.
@@ -115,6 +118,9 @@ private:
         ObjectKey last;  // the last one that found room
     };
     Refill refill_;
+    // Keys that found no room and are not in the cache, where no walk would find them. They are
+    // names only, and as many as were deleted while the queue was full.
+    std::set<ObjectKey> gone_;
 
     std::atomic<bool> synced_{false};
     mutable std::mutex mutex_;  // guards what follows

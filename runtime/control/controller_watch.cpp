@@ -263,7 +263,25 @@ void Controller::wake_keys(const WatchState& watch,
             continue;
         }
         // a full queue is logged there and made good by the refill
-        static_cast<void>(enqueue(key, options));
+        const Result<void> added = enqueue(key, options);
+        if (!added && added.error().code == Code::overloaded) {
+            remember_if_gone(key, event);
+        }
+    }
+}
+
+// Not on a standby, which would collect names for ever: its leader is told of them.
+void Controller::remember_if_gone(const ObjectKey& key, const cache::Event& event) {
+    if (!unit_.core()->leading.load()) {
+        return;
+    }
+    const auto stores = primary_stores();
+    const bool known = event.type != cache::EventType::remove &&
+                       std::any_of(stores.begin(), stores.end(), [&key](const auto& store) {
+                           return store->get(key) != nullptr;
+                       });
+    if (!known) {
+        gone_.insert(key);
     }
 }
 
@@ -304,7 +322,8 @@ void Controller::arm_resync() {
     });
 }
 
-// Keys that found no room are known to the cache: they are added again when there is room.
+// Keys that found no room are known to the cache or to gone_: they are added again when there is
+// room.
 void Controller::refill_after_overflow() {
     bool has_room = false;
     {
@@ -314,6 +333,16 @@ void Controller::refill_after_overflow() {
     if (has_room) {
         unit_.core()->parts.loop.post([this, unit = unit_.shared_from_this()] { refill(); });
     }
+}
+
+bool Controller::refill_gone() {
+    while (!gone_.empty()) {
+        if (!add(*gone_.begin(), {queue::Reason::remove, queue::kPriorityNormal, {}}, true)) {
+            return false;
+        }
+        gone_.erase(gone_.begin());
+    }
+    return true;
 }
 
 // With more keys than room the first of them would fill the queue each time: a refill goes on where
@@ -329,6 +358,9 @@ void Controller::refill() {
             refill_.wrapped = false;
             refill_.from = refill_.last;
         }
+    }
+    if (!refill_gone()) {
+        return;
     }
     const std::vector<cache::ObjectPtr> objects = primary_objects();
     auto next = std::upper_bound(
