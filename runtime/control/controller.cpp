@@ -1,4 +1,5 @@
-// Queue and workers. The way from events to the queue is in controller_watch.cpp.
+// Queue and runs. The way from events to the queue is in controller_watch.cpp, how many workers
+// there are in controller_workers.cpp.
 #include "runtime/control/controller.hpp"
 
 #include "runtime/control/controller_parts.hpp"
@@ -62,38 +63,10 @@ void Controller::reopen() {
         start = open_ && !started_ && !stopping_;
         started_ = started_ || start;
     }
-    if (start) {
-        for (std::uint32_t i = 0; i < worker_count_; ++i) {
-            if (const Result<void> started = start_worker(); !started) {
-                log_.error("worker cannot be started", {{"error", started.error().message}});
-            }
-        }
+    if (start && keep_workers() != kNever) {
+        unit_.workers_changed();
     }
     wake_workers();
-}
-
-Result<void> Controller::start_worker() {
-    auto worker = std::make_shared<Worker>();  // shared by its thread and the list
-    std::size_t number = 0;
-    {
-        const std::lock_guard lock(mutex_);
-        number = workers_.size() + 1;
-    }
-    CAPSTAN_TRY(worker->thread,
-                unit_.core()->parts.threads.start(label_ + "/" + std::to_string(number),
-                                                  [this, worker, unit = unit_.shared_from_this()] {
-                                                      work(worker);
-                                                      worker->ended.store(true);
-                                                      unit->thread_ended();
-                                                  }));
-    std::vector<std::shared_ptr<Worker>> ended;  // joined without the lock: their stacks are freed
-    const std::lock_guard lock(mutex_);
-    const auto gone = std::stable_partition(
-        workers_.begin(), workers_.end(), [](const auto& w) { return !w->ended.load(); });
-    ended.assign(std::make_move_iterator(gone), std::make_move_iterator(workers_.end()));
-    workers_.erase(gone, workers_.end());
-    workers_.push_back(std::move(worker));
-    return ok();
 }
 
 void Controller::wake_workers() {
@@ -281,9 +254,10 @@ void Controller::run(const queue::Item& item, Worker& self) {
         unit_.note_error(call->what + ": " + last.error);
     }
     metrics_->active.add(-1);
+    bool was_stuck = false;
     {
         const std::lock_guard lock(mutex_);
-        returned(self);
+        was_stuck = returned(self);
         const std::lock_guard own(call->mutex);
         if (!call->own_writes.empty()) {
             if (own_writes_.size() >= queue::kKeysMax) {
@@ -297,8 +271,11 @@ void Controller::run(const queue::Item& item, Worker& self) {
         }
         queue_.done(core->now(), item.key, finish);
     }
+    if (was_stuck) {
+        unit_.workers_changed();
+    }
     if (rc == CAPSTAN_E_PANIC) {
-        unit_.poison(call->instance, call->what);
+        unit_.poison(call->instance, call->what, describe_panic(*call));
     }
     refill_after_overflow();
 }
@@ -324,52 +301,6 @@ capstan_rc Controller::await_pending(CallState& call) {
     const std::lock_guard lock(call.mutex);
     call.done_signal = nullptr;
     return call.result ? call.result->rc : CAPSTAN_E_FENCED;
-}
-
-void Controller::replace_worker(const CallState& stuck) {
-    bool replace = false;
-    std::shared_ptr<Worker> worker;
-    {
-        const std::lock_guard lock(mutex_);
-        const auto found = std::find_if(workers_.begin(), workers_.end(), [&stuck](const auto& w) {
-            return w->call == &stuck;
-        });
-        if (found == workers_.end()) {
-            return;  // it has just returned
-        }
-        worker = *found;
-        ++stuck_;
-        metrics_->quarantined.add(1);
-        replace = !stopping_ && stuck_ <= kStuckWorkersMax;
-        worker->stuck = true;
-        worker->replaced = replace;
-    }
-    metrics_->stuck.add();
-    if (replace) {
-        if (const Result<void> started = start_worker(); !started) {
-            log_.error("stuck worker cannot be replaced", {{"error", started.error().message}});
-            const std::lock_guard lock(mutex_);
-            worker->replaced = false;  // it goes on itself when its call returns
-        }
-    }
-}
-
-// There are as many that work, or will when their calls return, as the manifest wants: who was not
-// replaced goes on, and of two one that has returned rather than one that has not.
-void Controller::returned(Worker& self) {
-    self.call = nullptr;
-    if (!std::exchange(self.stuck, false)) {
-        return;
-    }
-    --stuck_;
-    metrics_->quarantined.add(-1);
-    const auto other = std::find_if(workers_.begin(), workers_.end(), [](const auto& worker) {
-        return worker->stuck && !worker->replaced;
-    });
-    if (self.replaced && other != workers_.end()) {
-        (*other)->replaced = true;
-        self.replaced = false;
-    }
 }
 
 }  // namespace capstan::control

@@ -10,6 +10,7 @@
 #include "runtime/queue/work_queue.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,12 @@
 #include <vector>
 
 namespace capstan::control {
+
+// Between two tries to start a worker's thread.
+inline constexpr std::chrono::seconds kWorkerBackoffFirst{1};
+inline constexpr std::chrono::seconds kWorkerBackoffMax{60};
+// A controller without a worker for as long, or twice its deadline, wants a new process.
+inline constexpr std::chrono::minutes kWorkersLostMin{5};
 
 struct ReadStore;
 struct ControllerMetrics;
@@ -45,6 +52,15 @@ public:
     void reopen();                                // a condition of dispatch has changed
     void stop();                                  // no further dispatch; workers end
     void replace_worker(const CallState& stuck);  // [lifecycle]
+    // Starts the workers that are missing. When a thread cannot be had: when to call again.
+    MonotonicTime keep_workers();
+    // Fewer workers than wanted because of the system, or none because their calls do not return.
+    struct Shortage {
+        std::string reason;    // "": none
+        bool dead{false};      // no worker is left
+        bool too_long{false};  // for so long that only a new process helps
+    };
+    Shortage shortage() const;
     bool workers_ended() const;
     void join();  // [io] requires: every worker ended or was abandoned
     void abandon_workers();
@@ -65,7 +81,11 @@ private:
     void run(const queue::Item& item, Worker& self);
     capstan_rc await_pending(CallState& call);
     void wake_workers();
-    void returned(Worker& self);  // requires the lock: its call has ended
+    bool returned(Worker& self);  // requires the lock: its call has ended
+    std::size_t missing_workers() const;
+    std::size_t free_workers() const;
+    void note_workers();
+    Shortage shortage_now() const;
     MonotonicTime forget_runs(MonotonicTime now);
     bool is_hot(const ObjectKey& key) const;  // requires the lock
     bool count_run(const ObjectKey& key, MonotonicTime now);
@@ -87,6 +107,7 @@ private:
     void check_synced();
     void arm_resync();
     Result<void> add(const ObjectKey& key, const queue::AddOptions& options, bool refilling);
+    std::string describe_panic(CallState& call) const;
     void refill_after_overflow();
     void refill();
     bool refill_gone();  // false: no more room
@@ -132,6 +153,11 @@ private:
     bool dropped_{false};  // an add found no room since the last refill began
     std::vector<std::shared_ptr<Worker>> workers_;
     std::size_t stuck_{0};
+    std::size_t starting_{0};           // threads that are being started
+    MonotonicTime lost_since_{kNever};  // no worker is left
+    MonotonicTime start_at_{0};         // no thread is asked for before
+    std::chrono::nanoseconds start_pause_{kWorkerBackoffFirst};
+    std::string start_error_;  // why one is missing
     struct Held {
         std::vector<OwnWrite> writes;
         MonotonicTime since{kNever};  // of the first hold

@@ -5,10 +5,14 @@
 
 #include "capstan/plugin.hpp"
 
+#include <algorithm>
 #include <optional>
+#include <string>
 
 namespace capstan::control {
 namespace {
+
+constexpr std::size_t kPanicBytesMax = 256;  // of an exception's text, in the plugin's failure
 
 bool known(capstan_rc rc) {
     return rc <= CAPSTAN_OK && rc >= CAPSTAN_E_EXPIRED;
@@ -74,6 +78,19 @@ std::optional<queue::Finish> broken(const Conclusion& end,
 }
 
 }  // namespace
+
+// The text of the exception comes as the call's result from plugins that know it.
+std::string Controller::describe_panic(CallState& call) const {
+    std::string text;
+    {
+        const std::lock_guard lock(call.mutex);
+        text = call.result ? call.result->message.substr(0, kPanicBytesMax) : "";
+    }
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+    return "controller " + spec_.name + ", key " + call.key.to_string() +
+           (text.empty() ? "" : ": " + text);
+}
 
 queue::Finish Controller::conclude(CallState& call,
                                    const queue::Item& item,

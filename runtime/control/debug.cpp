@@ -72,7 +72,7 @@ struct Controller::KeyPage {
     MonotonicTime now;
     bool open;
     std::string closed;  // why not open
-    std::size_t busy;    // workers inside a call
+    std::size_t busy;    // workers inside a call that is not stuck
 
     std::string blocking(const ObjectKey& key, const queue::WorkQueue::Look& look) const {
         if (look.state == "in_flight") {
@@ -98,7 +98,11 @@ struct Controller::KeyPage {
         if (!open) {
             return closed;
         }
-        return busy >= controller.worker_count_ ? "all workers are busy" : "";
+        const std::size_t working = controller.free_workers();
+        if (working == 0) {
+            return "no worker is left";
+        }
+        return busy >= working ? "all workers are busy" : "";
     }
 
     json::Value page(const ObjectKey& key, const queue::WorkQueue::Look& look) const {
@@ -135,8 +139,9 @@ json::Value Controller::debug() const {
     const MonotonicTime now = unit_.core()->now();
     std::size_t busy = 0;
     for (const auto& worker : workers_) {
-        busy += worker->call != nullptr && !worker->replaced ? 1 : 0;
+        busy += worker->call != nullptr && !worker->stuck ? 1 : 0;
     }
+    const std::string shortage = shortage_now().reason;
     KeyPage page{*this, now, open_, "the plugin is " + closed, busy};
     if (!waiting_for_.empty() && !synced_.load()) {
         page.closed = "waits for " + waiting_for_;
@@ -150,7 +155,8 @@ json::Value Controller::debug() const {
     const auto counts = queue_.counts();
     json::Value out = {
         {"controller", label_},
-        {"workers", worker_count_},
+        {"workers", free_workers()},
+        {"wantedWorkers", worker_count_},
         {"busyWorkers", busy},
         {"stuckWorkers", stuck_},
         {"open", open_},
@@ -165,8 +171,8 @@ json::Value Controller::debug() const {
              json::View(keys).array().size()},
         {"keys", std::move(keys)},
     };
-    if (!waiting_for_.empty()) {
-        out.set("waitsFor", waiting_for_);
+    if (const std::string waits = waiting_for_.empty() ? shortage : waiting_for_; !waits.empty()) {
+        out.set("waitsFor", waits);
     }
     return out;
 }

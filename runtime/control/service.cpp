@@ -78,7 +78,7 @@ capstan_rc ServiceRunner::run_once(std::uint64_t generation, capstan_ctl* ctl) {
     unit_.end(call);
     if (rc == CAPSTAN_E_PANIC) {
         core.metrics.reconcile_panics.with({unit_.short_name() + "/" + name_}).add();
-        unit_.poison(generation, call->what);
+        unit_.poison(generation, call->what, "service " + name_);
     }
     return rc;
 }

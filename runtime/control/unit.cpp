@@ -92,16 +92,33 @@ void Unit::start() {
     std::stable_sort(stores_.begin(), stores_.end(), [](const ReadStore& a, const ReadStore& b) {
         return a.projected < b.projected;
     });
+    start_supervisor(kWorkerBackoffFirst);
+}
+
+// When the system has no thread left it is tried again after `pause`, then after twice as long.
+void Unit::start_supervisor(std::chrono::nanoseconds pause) {
+    const auto show = [this](const std::string& why) {
+        const std::lock_guard lock(mutex_);
+        failure_ = why;
+    };
+    show("");  // the thread may set it as soon as it runs
     auto thread = core_->parts.threads.start(short_name_ + "/supervisor",
                                              [self = shared_from_this()] { self->supervise(); });
-    if (!thread) {
-        fail_for_good(thread.error().message);
+    if (thread) {
+        thread_ = std::move(thread).value();
         return;
     }
-    thread_ = std::move(thread).value();
+    const std::string& error = thread.error().message;
+    log_.error("plugin cannot be started yet; it is tried again", {{"error", error}});
+    show("tried again: " + error);
+    update_health();
+    const auto next = std::min<std::chrono::nanoseconds>(pause * 2, kWorkerBackoffMax);
+    thread_retry_ =
+        core_->parts.loop.at(core_->now() + pause, [this, next] { start_supervisor(next); });
 }
 
 void Unit::stop(MonotonicTime deadline, std::function<void(std::vector<std::string>)> stopped) {
+    thread_retry_.reset();
     if (thread_ == nullptr) {
         core_->parts.loop.post([stopped = std::move(stopped)] { stopped({}); });
         return;
@@ -226,8 +243,13 @@ void Unit::update_health() {
         failure = failure_;
     }
     obs::Health& health = core_->parts.health;
+    if (phase != PluginPhase::running) {
+        health.remove(workers_check());
+    }
     switch (phase) {
-        case PluginPhase::starting: health.not_ready(check, "is starting"); return;
+        case PluginPhase::starting:
+            health.not_ready(check, "is starting" + (failure.empty() ? "" : "; " + failure));
+            return;
         case PluginPhase::failed: health.not_ready(check, "failed: " + failure); return;
         case PluginPhase::restarting:
             health.not_ready(check, "is being restarted after a panic");
@@ -242,20 +264,46 @@ void Unit::update_health() {
             waiting += (waiting.empty() ? "" : "; ") + controller->label() + " waits for " + reason;
         }
     }
+    show_workers(check, std::move(waiting));
+}
+
+// Of a plugin that runs. A controller without workers is not ready; when nothing but a new process
+// helps, the process is not live either.
+void Unit::show_workers(const std::string& check, std::string waiting) {
+    std::string note = ready_note_;
+    std::string dead;
+    for (const auto& controller : controllers_) {
+        const Controller::Shortage shortage = controller->shortage();
+        if (shortage.reason.empty()) {
+            continue;
+        }
+        std::string& text = shortage.dead ? waiting : note;
+        text += (text.empty() ? "" : "; ") + shortage.reason;
+        if (shortage.too_long) {
+            dead += (dead.empty() ? "" : "; ") + shortage.reason;
+        }
+    }
+    obs::Health& health = core_->parts.health;
     if (waiting.empty()) {
-        health.ready(check, ready_note_);
+        health.ready(check, note);
     } else {
         health.not_ready(check, waiting);
     }
+    if (!dead.empty()) {
+        health.add(workers_check(), obs::Probe::healthz, dead);
+    } else {
+        health.remove(workers_check());
+    }
 }
 
-void Unit::poison(std::uint64_t generation, const std::string& where) {
+void Unit::poison(std::uint64_t generation, const std::string& where, const std::string& last) {
     {
         const std::lock_guard lock(mutex_);
         if (live_.generation != generation || phase_ != PluginPhase::running) {
             return;  // of an older instance, or already known
         }
         phase_ = PluginPhase::restarting;
+        last_panic_ = last;
         const MonotonicTime now = core_->now();
         panics_.push_back(now);
         while (panics_.front() + kPanicsWindow < now) {
@@ -322,6 +370,10 @@ void Unit::end(const std::shared_ptr<CallState>& call) {
 }
 
 void Unit::thread_ended() {
+    signal_->notify();
+}
+
+void Unit::workers_changed() {
     signal_->notify();
 }
 

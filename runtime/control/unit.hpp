@@ -62,6 +62,7 @@ public:
     const std::vector<std::unique_ptr<Controller>>& controllers() const noexcept {
         return controllers_;
     }
+    std::string workers_check() const { return "workers/" + plugin_.manifest.id; }  // of /livez
     Controller* controller(std::string_view name) const noexcept;
     RoutePool* routes() const noexcept { return routes_.get(); }
     AdmissionPool* admission() const noexcept { return admission_.get(); }
@@ -75,14 +76,16 @@ public:
         std::uint64_t generation{0};
     };
     Live live() const;
-    // A call of this instance returned E_PANIC. [any]
-    void poison(std::uint64_t generation, const std::string& where);
+    // A call of this instance returned E_PANIC. `last`: for the sentence that says why the plugin
+    // failed, "controller main, key default/a: TEXT". [any]
+    void poison(std::uint64_t generation, const std::string& where, const std::string& last);
     // Registers a call for deadlines and cancellation. False: the unit is stopping or its
     // instance is gone. [worker]
     bool begin(const std::shared_ptr<CallState>& call);
     // Ends it; counts leaks. [worker]
     void end(const std::shared_ptr<CallState>& call);
     void thread_ended();                // one of its threads is about to end [any]
+    void workers_changed();             // some are missing, or no longer stuck [any]
     void controllers_changed();         // health must be looked at again [io]
     void note_error(std::string text);  // for the debug page [any]
     json::Value debug() const;          // for Runtime::debug [io]
@@ -90,16 +93,19 @@ public:
 private:
     friend struct UnitSupervisor;
     void supervise();
+    void start_supervisor(std::chrono::nanoseconds pause);
     bool make_instance();
     void fail_for_good(const std::string& why);
     void set_phase(PluginPhase phase);
     MonotonicTime watch_calls();
+    MonotonicTime watch_workers();
     MonotonicTime heal(MonotonicTime now);
     void shut_down();
     std::vector<std::string> what_is_left(std::vector<std::shared_ptr<CallState>>& left) const;
     void cancel_calls(std::uint64_t generation, CallState::Stage stage);
     void wake_all();
     void update_health();  // [any]
+    void show_workers(const std::string& check, std::string waiting);
     void start_services();
 
     const std::shared_ptr<Core> core_;
@@ -113,8 +119,10 @@ private:
     std::unique_ptr<RoutePool> routes_;
     std::unique_ptr<AdmissionPool> admission_;
     std::vector<ReadStore> stores_;
-    std::unique_ptr<Thread> thread_;  // the supervisor
-    std::unique_ptr<Signal> signal_;  // wakes the supervisor
+    std::unique_ptr<Thread> thread_;            // the supervisor
+    std::unique_ptr<net::Timer> thread_retry_;  // [io]
+    std::unique_ptr<Signal> signal_;            // wakes the supervisor
+    bool short_of_workers_{false};              // supervisor's only
 
     std::mutex health_mutex_;   // makes looking and publishing one step; taken before every other
     mutable std::mutex mutex_;  // guards what follows
@@ -124,6 +132,7 @@ private:
     std::uint64_t generations_{0};
     std::vector<std::shared_ptr<CallState>> calls_;
     std::deque<MonotonicTime> panics_;
+    std::string last_panic_;
     struct NotedError {
         MonotonicTime at{0};
         std::string text;

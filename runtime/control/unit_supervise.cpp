@@ -4,12 +4,15 @@
 #include "runtime/control/unit.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace capstan::control {
 namespace {
 
 // threads notify just before they end, not after
 constexpr std::chrono::milliseconds kStopPoll{50};
+// how old what is said of missing workers may be
+constexpr std::chrono::seconds kShortageShown{10};
 
 std::string rc_name(capstan_rc rc) {
     return "code " + std::to_string(rc);
@@ -32,7 +35,8 @@ void Unit::supervise() {
             }
         }
         const MonotonicTime healed = heal(now);
-        const MonotonicTime until = std::min(watch_calls(), healed);
+        const MonotonicTime called = watch_calls();
+        const MonotonicTime until = std::min({called, healed, watch_workers()});
         {
             const std::lock_guard lock(mutex_);
             supervisor_until_ = until;
@@ -88,19 +92,21 @@ void Unit::start_services() {
 // Replaces a poisoned instance when its time has come. Returns when to look again.
 MonotonicTime Unit::heal(MonotonicTime now) {
     std::size_t panics = 0;
+    std::string last_panic;
     {
         const std::lock_guard lock(mutex_);
         if (phase_ != PluginPhase::restarting) {
             return kNever;
         }
         panics = panics_.size();
+        last_panic = last_panic_;
         if (panics < kPanicsMax && now < recreate_at_) {
             return recreate_at_;
         }
     }
     if (panics >= kPanicsMax) {
         fail_for_good("it panicked " + std::to_string(panics) + " times in " +
-                      std::to_string(kPanicsWindow.count()) + " minutes");
+                      std::to_string(kPanicsWindow.count()) + " minutes, last in " + last_panic);
         return kNever;
     }
     if (make_instance()) {
@@ -112,6 +118,21 @@ MonotonicTime Unit::heal(MonotonicTime now) {
         });
     }
     return kNever;
+}
+
+// Starts workers that are missing, and shows what keeps controllers without any. Returns when to
+// look again.
+MonotonicTime Unit::watch_workers() {
+    MonotonicTime next = kNever;
+    bool short_now = false;
+    for (auto& controller : controllers_) {
+        next = std::min(next, controller->keep_workers());
+        short_now = short_now || !controller->shortage().reason.empty();
+    }
+    if (std::exchange(short_of_workers_, short_now) || short_now) {
+        update_health();  // also for how long, and that it is over
+    }
+    return short_now ? std::min(next, core_->now() + kShortageShown) : next;
 }
 
 // Deadlines and fences that have come. Returns the next one.

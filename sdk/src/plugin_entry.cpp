@@ -115,7 +115,7 @@ capstan_rc start(capstan_ctl*) noexcept {
 
 capstan_rc reconcile(capstan_ctl* ctl, capstan_call* handle, const capstan_request* raw) noexcept {
     PluginInstance& instance = *instance_of(ctl);
-    return guarded(instance.host, "reconcile", [&]() -> capstan_rc {
+    const auto run = [&]() -> capstan_rc {
         Controller* controller = find_part(instance.controllers, view_of(raw->controller));
         if (controller == nullptr) {
             return CAPSTAN_E_UNSUPP;
@@ -135,7 +135,17 @@ capstan_rc reconcile(capstan_ctl* ctl, capstan_call* handle, const capstan_reque
             to_str(outcome.message())};
         instance.host.call->reconcile_done(handle, &result);
         return outcome.rc();
-    });
+    };
+    // The host names the text where it says why the plugin failed.
+    const auto tell = [&](const char* what) {
+        const capstan_result result{{sizeof(capstan_result), CAPSTAN_ABI},
+                                    CAPSTAN_E_PANIC,
+                                    CAPSTAN_RETRY_BACKOFF,
+                                    0,
+                                    to_str(what)};
+        instance.host.call->reconcile_done(handle, &result);
+    };
+    return guarded(instance.host, "reconcile", run, tell);
 }
 
 capstan_rc stop(capstan_ctl*, std::uint64_t) noexcept {

@@ -62,9 +62,9 @@ inline PluginInstance* instance_of(capstan_ctl* ctl) noexcept {
     return reinterpret_cast<PluginInstance*>(ctl);
 }
 
-// Runs `body`; what it throws is logged under `where` and becomes CAPSTAN_E_PANIC.
-template <class Body>
-capstan_rc guarded(const HostTables& host, const char* where, Body&& body) noexcept {
+// Runs `body`; what it throws is logged under `where`, told to `tell` and becomes CAPSTAN_E_PANIC.
+template <class Body, class Tell>
+capstan_rc guarded(const HostTables& host, const char* where, Body&& body, Tell&& tell) noexcept {
     try {
         return body();
     } catch (const std::exception& e) {
@@ -72,6 +72,7 @@ capstan_rc guarded(const HostTables& host, const char* where, Body&& body) noexc
             host.log(LogLevel::error,
                      "exception stopped at the plugin border",
                      {{"where", where}, {"error", e.what()}});
+            tell(e.what());
         } catch (...) {
         }
     } catch (...) {
@@ -81,6 +82,11 @@ capstan_rc guarded(const HostTables& host, const char* where, Body&& body) noexc
         }
     }
     return CAPSTAN_E_PANIC;
+}
+
+template <class Body>
+capstan_rc guarded(const HostTables& host, const char* where, Body&& body) noexcept {
+    return guarded(host, where, std::forward<Body>(body), [](const char*) {});
 }
 
 MakePlugin plugin_make() noexcept;                   // plugin_entry.cpp

@@ -76,7 +76,8 @@ TEST_F(Misbehaviour, ExceptionReplacesTheInstanceAndThreeStopThePlugin) {
     EXPECT_EQ(created, 3);
     EXPECT_TRUE(world.log.contains({"exception stopped", "boom", kBad}));
     EXPECT_NE(testing::PrintToString(world.health->reasons())
-                  .find("bad.example.io: failed: it panicked 3 times"),
+                  .find("bad.example.io: failed: it panicked 3 times in 10 minutes, last in "
+                        "controller main, key ns/a: boom"),
               std::string::npos)
         << testing::PrintToString(world.health->reasons());
     EXPECT_EQ(count("controller_runtime_reconcile_panics_total"), std::to_string(runs));

@@ -101,6 +101,150 @@ TEST(Workers, AreAsManyAsBeforeWhenStuckCallsReturn) {
     EXPECT_TRUE(world.shut_down());
 }
 
+// What the probes and the debug page say.
+class Shortage : public ::testing::Test {
+protected:
+    std::string ready() { return world.health->render(obs::Probe::readyz, "", "verbose").body; }
+    int live() { return world.health->render(obs::Probe::healthz, "", "").status; }
+    bool says(const std::string& text) { return ready().find(text) != std::string::npos; }
+    std::int64_t debug(const char* member) {
+        const json::Value page = world.runtime->debug();
+        const json::Value* controller = page.pointer("/plugins/0/controllers/0");
+        return controller == nullptr ? -1 : json::View(*controller)[member].int_or(-1);
+    }
+    // Runs of keys "stuck…" do not return until they are released.
+    void boot(int workers, const std::string& deadline) {
+        world.add(plugin_of(workers, deadline, [this](Call&, const Request& request) {
+            ++runs[request.key.name];
+            const auto stuck = world.baton.make_signal();
+            while (request.key.name.starts_with("stuck") && !released && world.loop.now() < limit) {
+                stuck->wait_until(world.loop.now() + 10s);
+            }
+            return Outcome::done();
+        }));
+        world.boot();
+    }
+
+    World world;
+    std::map<std::string, int> runs;
+    bool released = false;
+    const MonotonicTime limit = world.loop.now() + 3h;  // a test that fails must end
+    const ShutDownFirst end{world};
+};
+
+TEST_F(Shortage, OfAControllerWhoseCallsDoNotReturnIsNotReadyAndLaterNotLive) {
+    boot(1, "5s");
+    constexpr int kReplaced = static_cast<int>(control::kStuckWorkersMax);
+    for (int i = 0; i < kReplaced; ++i) {
+        const std::string name = "stuck-" + std::to_string(i);
+        world.put_config_map(name, "1");
+        ASSERT_TRUE(world.run_until([&] { return runs[name] == 1; })) << name;
+    }
+    world.run_for(30s);
+    EXPECT_TRUE(world.health->is_ready()) << ready();
+    EXPECT_EQ(debug("workers"), 1);
+    world.put_config_map("stuck-last", "1");
+    world.run_for(30s);
+    EXPECT_TRUE(
+        says("[-]plugin/work.example.io failed: controller main has no worker left: 17 "
+             "calls do not return; ns/stuck-0 since "))
+        << ready();
+    EXPECT_EQ(debug("workers"), 0);
+    EXPECT_EQ(debug("wantedWorkers"), 1);
+    EXPECT_EQ(debug("busyWorkers"), 0);
+    EXPECT_EQ(debug("stuckWorkers"), 17);
+    EXPECT_EQ(live(), 200);
+    world.run_for(4min);
+    EXPECT_EQ(live(), 200) << "they may still return";
+    world.run_for(1min);
+    EXPECT_EQ(live(), 500);
+    EXPECT_TRUE(says("[-]workers/work.example.io failed: controller main has no")) << ready();
+    released = true;
+    ASSERT_TRUE(world.settle());
+    EXPECT_TRUE(world.health->is_ready()) << ready();
+    EXPECT_EQ(live(), 200);
+    EXPECT_EQ(debug("workers"), 1);
+}
+
+TEST_F(Shortage, OfThreadsIsTriedAgainWithBackOff) {
+    int tries = 0;
+    bool scarce = true;
+    world.threads.refuse = [&](const std::string& name) {
+        const bool refused = scarce && name.starts_with("work/main/");
+        tries += refused ? 1 : 0;
+        return refused;
+    };
+    boot(4, "5s");
+    world.put_config_map("a", "1");
+    world.run_for(30s);
+    EXPECT_TRUE(
+        says("[-]plugin/work.example.io failed: controller main has no worker left; tried "
+             "again: cannot start thread work/main/1"))
+        << ready();
+    EXPECT_EQ(tries, 5) << "0, 1, 3, 7 and 15 s";
+    EXPECT_EQ(debug("workers"), 0);
+    EXPECT_EQ(live(), 200);
+    world.run_for(5min);
+    EXPECT_EQ(live(), 500);
+    EXPECT_LE(tries, 11) << "once a minute";
+    scarce = false;
+    ASSERT_TRUE(world.run_until([&] { return runs["a"] == 1; }, 61s));
+    EXPECT_TRUE(world.run_until([&] { return world.health->is_ready(); }, 1s)) << ready();
+    EXPECT_EQ(live(), 200);
+    EXPECT_EQ(debug("workers"), 4);
+}
+
+TEST_F(Shortage, OfSomeThreadsIsNotedWhileTheOthersWork) {
+    bool scarce = true;
+    world.threads.refuse = [&](const std::string& name) { return scarce && name == "work/main/3"; };
+    boot(4, "5s");
+    world.put_config_map("a", "1");
+    ASSERT_TRUE(world.run_until([&] { return runs["a"] == 1; }, 10s));
+    world.run_for(5s);
+    EXPECT_TRUE(world.health->is_ready()) << ready();
+    EXPECT_TRUE(says("ok (controller main has 2 of 4 workers; tried again: cannot start thread"))
+        << ready();
+    EXPECT_EQ(debug("workers"), 2);
+    scarce = false;
+    ASSERT_TRUE(world.run_until([&] { return debug("workers") == 4; }, 61s));
+    world.run_for(1s);
+    EXPECT_FALSE(says("workers;")) << ready();
+}
+
+TEST_F(Shortage, OfAControllerWithALongDeadlineMayLastTwiceAsLong) {
+    boot(1, "10m");
+    world.run_for(1s);
+    world.threads.refuse = [](const std::string&) { return true; };  // nobody replaces it
+    world.put_config_map("stuck", "1");
+    world.run_for(10min + 30s);
+    EXPECT_TRUE(says("no worker left: 1 call does not return; ns/stuck since 6")) << ready();
+    world.run_for(18min);
+    EXPECT_EQ(live(), 200);
+    world.run_for(2min);
+    EXPECT_EQ(live(), 500);
+    released = true;
+    ASSERT_TRUE(world.run_until([&] { return live() == 200; }, 1min));
+    EXPECT_EQ(debug("workers"), 1) << "who returns does the work of one that could not be started";
+    world.put_config_map("later", "1");
+    EXPECT_TRUE(world.run_until([&] { return runs["later"] == 1; }, 10s));
+    EXPECT_TRUE(world.run_until([&] { return world.health->is_ready(); }, 1min)) << ready();
+}
+
+TEST_F(Shortage, OfAThreadForTheSupervisorIsTriedAgain) {
+    bool scarce = true;
+    world.threads.refuse = [&](const std::string& name) {
+        return scarce && name == "work/supervisor";
+    };
+    boot(1, "5s");
+    world.put_config_map("a", "1");
+    world.run_for(10s);
+    EXPECT_TRUE(says("failed: is starting; tried again: cannot start thread work/supervisor"))
+        << ready();
+    scarce = false;
+    EXPECT_TRUE(world.run_until([&] { return runs["a"] == 1; }, 10s));
+    EXPECT_TRUE(world.health->is_ready()) << ready();
+}
+
 // A plugin with one quick route, asked without sockets.
 class QuickRoute : public ::testing::Test {
 protected:

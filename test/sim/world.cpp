@@ -92,6 +92,14 @@ std::string manifest_json(const std::string& id, const json::Value& extra) {
     return json::dump(manifest);
 }
 
+Result<std::unique_ptr<control::Thread>> ScarceThreads::start(std::string name,
+                                                              std::function<void()> body) {
+    if (refuse && refuse(name)) {
+        return fail(Code::unavailable, "cannot start thread " + name + ": out of threads");
+    }
+    return baton_.start(std::move(name), std::move(body));
+}
+
 World::World(WorldOptions options)
     : random(options.seed),
       baton(loop, options.seed),
@@ -151,7 +159,7 @@ void World::boot() {
     log_options.level = options_.log_level;
     control::Parts parts{
         loop,
-        baton,
+        threads,
         *client,
         *cache,
         obs::Log(loop, log.sink(), log_options),

@@ -66,6 +66,21 @@ struct WorldOptions {
     std::set<std::string> cluster_scoped;         // kinds that have none
 };
 
+// The baton's threads, of which the system can refuse some.
+class ScarceThreads final : public control::Threads {
+public:
+    explicit ScarceThreads(Baton& baton) : baton_(baton) {}
+    Result<std::unique_ptr<control::Thread>> start(std::string name,
+                                                   std::function<void()> body) override;
+    std::unique_ptr<control::Signal> make_signal() override { return baton_.make_signal(); }
+    void yield_point() noexcept override { baton_.yield_point(); }
+
+    std::function<bool(const std::string& name)> refuse;  // empty: none
+
+private:
+    Baton& baton_;
+};
+
 class World {
 public:
     explicit World(WorldOptions options = {});
@@ -103,6 +118,7 @@ public:
     VirtualLoop loop;
     std::mt19937_64 random;
     Baton baton;
+    ScarceThreads threads{baton};
     ApiHost api;
     LocalTransport transport;
     std::function<Fault(const net::HttpRequest&)> faults;  // over the world's own
