@@ -105,7 +105,8 @@ private:
     std::vector<std::string> awaited(std::string& refused);  // refused: file and reason
     void say_hindrances(bool all);  // that have lasted, each once; or all there are
 
-    std::vector<std::string> endpoints();
+    std::vector<std::vector<std::string>> endpoints();
+    void check(std::vector<std::vector<std::string>> clusters);
     void show_members();
     void end(int code) {
         timer_.reset();
@@ -218,23 +219,50 @@ void Up::look() {
     timer_ = loop_.at(now + kLookEvery, [this] { look(); });
 }
 
-std::vector<std::string> Up::endpoints() {
-    std::vector<std::string> urls;
+// Of each applied object that has members: their client URLs.
+std::vector<std::vector<std::string>> Up::endpoints() {
+    std::vector<std::vector<std::string>> clusters;
     for (const Applied& applied : applied_) {
         const auto members = cluster_.client().list(
             {applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"}, applied.key.ns);
-        if (!members) {
-            continue;
-        }
-        for (const json::Value& member : members.value()) {
+        std::vector<std::string> urls;
+        for (const json::Value& member : members ? members.value() : std::vector<json::Value>()) {
             const json::View reported(member);
             const std::string url(reported["status"]["endpoint"].string_or(""));
-            if (!url.empty()) {
+            const json::View owner = reported["metadata"]["ownerReferences"][0];
+            if (!url.empty() && owner["kind"].string_or("") == applied.gvk.kind &&
+                owner["name"].string_or("") == applied.key.name) {
                 urls.push_back(url);
             }
         }
+        if (!urls.empty()) {
+            clusters.push_back(std::move(urls));
+        }
     }
-    return urls;
+    return clusters;
+}
+
+// A cluster after the other; the first that fails ends it.
+void Up::check(std::vector<std::vector<std::string>> clusters) {
+    std::vector<std::string> urls;
+    if (!clusters.empty()) {
+        urls = std::move(clusters.front());
+        clusters.erase(clusters.begin());
+    }
+    check_ = std::make_unique<UpCheck>(
+        loop_, std::move(urls), [this, rest = std::move(clusters)](Result<std::string> outcome) {
+            if (!outcome) {
+                std::fprintf(stderr, "capstan up: %s\n", outcome.error().message.c_str());
+                end(4);
+                return;
+            }
+            say("\n" + outcome.value());
+            if (rest.empty()) {
+                end(0);
+                return;
+            }
+            timer_ = loop_.at(loop_.now(), [this, next = rest] { check(next); });
+        });
 }
 
 void Up::show_members() {
@@ -256,7 +284,7 @@ void Up::settle() {
         return;
     }
     settled_ = true;
-    const std::vector<std::string> urls = endpoints();
+    const std::vector<std::vector<std::string>> clusters = endpoints();
     if (applied_.empty()) {
         say("nothing was applied; the API server is up");
     } else {
@@ -264,20 +292,8 @@ void Up::settle() {
         show_members();
     }
     if (options_.once) {
-        check_ = std::make_unique<UpCheck>(loop_, urls, [this](Result<std::string> outcome) {
-            if (outcome) {
-                say("\n" + outcome.value());
-                end(0);
-            } else {
-                std::fprintf(stderr, "capstan up: %s\n", outcome.error().message.c_str());
-                end(4);
-            }
-        });
+        check(clusters);
         return;
-    }
-    std::string all;
-    for (const std::string& url : urls) {
-        all += (all.empty() ? "" : ",") + url;
     }
     say("\nNext, in another terminal:");
     const std::string capstan = from_here(cluster_.binary());
@@ -285,7 +301,11 @@ void Up::settle() {
         options_.dir == UpOptions{}.dir ? "" : " --kubeconfig " + options_.dir + "/kubeconfig";
     say("  " + capstan + " get pods,statefulsets,etcdmembers" + which +
         "        (or kubectl --kubeconfig " + cluster_.kubeconfig_path() + ")");
-    if (!all.empty()) {
+    for (const std::vector<std::string>& urls : clusters) {
+        std::string all;
+        for (const std::string& url : urls) {
+            all += (all.empty() ? "" : ",") + url;
+        }
         say("  ETCDCTL_API=3 " + from_here(cluster_.etcdctl()) + " --endpoints=" + all +
             " put greeting hello");
     }
