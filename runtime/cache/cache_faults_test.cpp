@@ -55,7 +55,32 @@ TEST_F(CacheTest, OneObjectThatCannotBeReadStopsNothing) {
     EXPECT_EQ(std::count(observer.lines.begin(),
                          observer.lines.end(),
                          "an object cannot be read and stays as it was known"),
-              4);
+              6)
+        << "three times each: in the first state, as a change, and in the list after the "
+           "compaction";
+}
+
+// What one transaction writes shares a version.
+TEST_F(CacheTest, LosesNothingOfATransactionThatAStreamBreaksIn) {
+    server.put("a", "u1");
+    server.put("b", "u2");
+    const auto handle = watch();
+    loop.run_for(1s);
+    EXPECT_EQ(take_log(), "+ai +bi");
+    server.put("a", "u1");
+    loop.run_for(1s);
+    EXPECT_EQ(take_log(), "~a");
+    http.cut_all();
+    --server.rv;
+    server.remove("b");
+    --server.rv;
+    server.put("c", "u3");
+    loop.run_for(60s);
+    EXPECT_EQ(take_log(), "-b +c") << "and a, which comes again, is no news";
+    EXPECT_EQ(std::count(observer.lines.begin(), observer.lines.end(), "list: first"), 1);
+    server.put("d", "u4");
+    loop.run_for(1s);
+    EXPECT_EQ(take_log(), "+d");
 }
 
 TEST_F(CacheTest, NoticesAServerThatIsAnotherOne) {

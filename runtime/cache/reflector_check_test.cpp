@@ -28,7 +28,7 @@ TEST(ReflectorFsm, AsksAfterABreakWhetherTheServerIsTheOneItWas) {
     EXPECT_EQ(r.checked(true), "keep");
     r.event(EventKind::added, "11");
     EXPECT_EQ(r.pass(600s),
-              "watch rv=11 t=300 | info watch went silent or outlived its time, opening it again");
+              "watch rv=10 t=300 | info watch went silent or outlived its time, opening it again");
     EXPECT_EQ(r.opened(), "keep check=11");
     EXPECT_EQ(r.check_failed(Code::forbidden), "keep");
     r.now += 2s;

@@ -117,6 +117,7 @@ Step ReflectorFsm::commit(MonotonicTime now, std::string_view resource_version) 
     step.verdict = Verdict::commit;
     step.first = !synced_;
     last_version_ = resource_version;
+    resume_version_ = resource_version;
     synced_ = true;
     consistent_only_ = false;
     older_since_ = kNever;

@@ -156,7 +156,7 @@ private:
     Step commit(MonotonicTime now, std::string_view resource_version);
     void settle(MonotonicTime now, Action& action);
     void note_bookmark(MonotonicTime now);
-    void advance(std::string_view resource_version);
+    void advance(std::string_view resource_version, bool bookmark);
     void arm();
 
     const ReflectorOptions options_;
@@ -174,8 +174,9 @@ private:
     bool doubtful_{false};
     bool other_data_{false};  // the next snapshot is taken as it is
     std::string last_version_;
-    std::string asked_version_;  // of the snapshot under way
-    std::string list_version_;   // of its first page
+    std::string resume_version_;  // everything up to it is known; where the next stream begins
+    std::string asked_version_;   // of the snapshot under way
+    std::string list_version_;    // of its first page
     std::string_view reason_{"first"};
     std::optional<Error> trouble_;
     int failures_{0};                    // consecutive, of one sort; drives the back-off

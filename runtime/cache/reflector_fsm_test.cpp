@@ -436,6 +436,25 @@ TEST(ReflectorFsm, FindsAMissingKindWithinAMinute) {
     }
 }
 
+TEST(ReflectorFsm, GoesOnBehindTheLastVersionThatIsKnownWhole) {
+    Reflector r;
+    r.start();
+    r.event(EventKind::initial_end, "10");
+    r.event(EventKind::added, "12");
+    r.event(EventKind::modified, "12");
+    EXPECT_EQ(r.ended(), "watch rv=10 t=300") << "12 may have more";
+    r.opened();
+    r.event(EventKind::modified, "12");
+    r.event(EventKind::deleted, "15");
+    EXPECT_EQ(r.ended(), "watch rv=12 t=300");
+    r.opened();
+    r.event(EventKind::bookmark, "15");
+    EXPECT_EQ(r.ended(), "watch rv=12 t=300") << "such a bookmark may stand inside a version";
+    r.opened();
+    r.event(EventKind::bookmark, "20");
+    EXPECT_EQ(r.ended(), "watch rv=20 t=300");
+}
+
 TEST(ReflectorFsm, KeepsAnEventItCannotDecodeFromEndingTheStream) {
     Reflector r;
     r.start();
@@ -444,7 +463,10 @@ TEST(ReflectorFsm, KeepsAnEventItCannotDecodeFromEndingTheStream) {
     EXPECT_EQ(r.event(EventKind::undecodable, ""), "apply keep");
     EXPECT_EQ(r.event(EventKind::added, "11"), "apply keep");
     EXPECT_EQ(r.event(EventKind::undecodable, "12"), "apply keep");
-    EXPECT_EQ(r.ended(), "watch rv=12 t=300") << "it is not met again";
+    EXPECT_EQ(r.ended(), "watch rv=11 t=300") << "12 may have more";
+    r.opened();
+    EXPECT_EQ(r.event(EventKind::bookmark, "13"), "apply keep");
+    EXPECT_EQ(r.ended(), "watch rv=13 t=300") << "it is not met again";
 }
 
 TEST(ReflectorFsm, IgnoresWhatComesAfterItMovedOn) {

@@ -11,7 +11,7 @@ Action ReflectorFsm::begin_watch(MonotonicTime now) {
     const auto spread = options_.watch_timeout_max - options_.watch_timeout_min;
     Action action;
     action.kind = Action::Kind::watch;
-    action.resource_version = last_version_;
+    action.resource_version = resume_version_;
     action.timeout =
         options_.watch_timeout_min + std::chrono::seconds(static_cast<std::int64_t>(
                                          random_() * static_cast<double>(spread.count() + 1)));
@@ -85,9 +85,12 @@ void ReflectorFsm::on_watch_bytes(MonotonicTime now) {
     }
 }
 
-void ReflectorFsm::advance(std::string_view resource_version) {
+// Objects that one transaction wrote share a version, and a stream may break between two of them:
+// all up to a version is known only when something newer has come, or a bookmark.
+void ReflectorFsm::advance(std::string_view resource_version, bool bookmark) {
     const auto order = kube::compare_resource_versions(resource_version, last_version_);
     if (order ? *order > 0 : !resource_version.empty()) {
+        resume_version_ = bookmark ? std::string(resource_version) : last_version_;
         last_version_ = resource_version;
         stuck_ = 0;
     }
@@ -111,8 +114,9 @@ Step ReflectorFsm::on_watch_event(MonotonicTime now,
     }
     any_event_ = true;
     if (state_ == State::watching) {
-        advance(resource_version);
-        if (kind == EventKind::bookmark || kind == EventKind::initial_end) {
+        const bool bookmark = kind == EventKind::bookmark || kind == EventKind::initial_end;
+        advance(resource_version, bookmark);
+        if (bookmark) {
             note_bookmark(now);
         }
         step.verdict = Verdict::apply;
