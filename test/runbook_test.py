@@ -9,7 +9,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/runbook.md"
 # What states a reason: its second argument, words in it.
-CALLS = re.compile(r"\b(?:condition|wait_for|give_up|report)\(|\bpublish\((?=SnapshotterState::failing)|\{(?=\s*StartDo::(?:wait|fail),)")
+CALLS = re.compile(r"\b(?:condition|wait_for|give_up|report)\(|\bpublish\((?=\s*SnapshotterState::failing)|\{(?=\s*StartDo::(?:wait|fail),)")
 WORD = re.compile(r'"([A-Z][A-Za-z]+)"')
 HEADING = re.compile(r"^(#+) (.+)$", re.M)
 
