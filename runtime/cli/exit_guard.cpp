@@ -45,7 +45,7 @@ std::string_view name_of(int signal) noexcept {
     }
 }
 
-void say_where(int signal) noexcept {
+[[maybe_unused]] void say_where(int signal) noexcept {
     const control::CallState* call = control::current_call();
     put("capstan run: ");
     put(name_of(signal));
