@@ -159,6 +159,10 @@ std::vector<std::string> Up::awaited(std::string& refused) {
     return lines;
 }
 
+GroupVersionKind member_kind(const Applied& applied) {
+    return {applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"};
+}
+
 void Up::say_hindrances(bool all) {
     std::map<std::string, Hindrance> present;
     const auto note = [&](const json::Value& object) {
@@ -172,9 +176,7 @@ void Up::say_hindrances(bool all) {
         if (const auto object = cluster_.client().get(applied.gvk, applied.key)) {
             note(object.value());
         }
-        const GroupVersionKind members{
-            applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"};
-        if (const auto objects = cluster_.client().list(members, applied.key.ns)) {
+        if (const auto objects = cluster_.client().list(member_kind(applied), applied.key.ns)) {
             std::for_each(objects.value().begin(), objects.value().end(), note);
         }
     }
@@ -223,8 +225,7 @@ void Up::look() {
 std::vector<std::vector<std::string>> Up::endpoints() {
     std::vector<std::vector<std::string>> clusters;
     for (const Applied& applied : applied_) {
-        const auto members = cluster_.client().list(
-            {applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"}, applied.key.ns);
+        const auto members = cluster_.client().list(member_kind(applied), applied.key.ns);
         std::vector<std::string> urls;
         for (const json::Value& member : members ? members.value() : std::vector<json::Value>()) {
             const json::View reported(member);
@@ -267,9 +268,7 @@ void Up::check(std::vector<std::vector<std::string>> clusters) {
 
 void Up::show_members() {
     for (const Applied& applied : applied_) {
-        const GroupVersionKind members{
-            applied.gvk.group, applied.gvk.version, applied.gvk.kind + "Member"};
-        for (const GroupVersionKind& gvk : {applied.gvk, members}) {
+        for (const GroupVersionKind& gvk : {applied.gvk, member_kind(applied)}) {
             const auto rows = cluster_.client().table(gvk, applied.key.ns, false);
             if (rows && rows.value().size() > 1) {
                 say("");
